@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # run.sh PORT [FLAG...] - build bided and bide, start the server on a SQLite file in build/run, and
-# say how to talk to it. It runs until Ctrl-C.
+# print how to use it once it is ready. It runs until Ctrl-C.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 port=${1:?usage: run.sh PORT [FLAG...]}
@@ -11,7 +11,7 @@ if ! grep -q '^build bided:' build/build.ninja; then
     meson configure build --clearcache && meson setup --reconfigure build >/dev/null || exit 1
 fi
 if ! grep -q '^build bided:' build/build.ninja; then
-    echo "bide: there is no bided without libevent-dev, or with -Dserver=disabled" >&2
+    echo "bide: cannot build bided: libevent-dev is missing, or the build has -Dserver=disabled" >&2
     exit 1
 fi
 # bide looks for a server on port 11300 by itself.
@@ -40,9 +40,10 @@ else
     where="the jobs are in memory: this build has no SQLite"
 fi
 
+usage() {
 cat <<END
 
-bided speaks the beanstalkd protocol on 127.0.0.1:$port; $where.
+bided serves the beanstalkd protocol on 127.0.0.1:$port; $where.
 In another terminal ${commands}by hand, with nc or the like:
 
     printf 'put 0 0 60 5\r\nhello\r\npeek-ready\r\nstats\r\nquit\r\n' | nc 127.0.0.1 $port
@@ -56,4 +57,20 @@ from a program, with any client of beanstalkd:
 Ctrl-C stops it. build/bided --help has every setting.
 
 END
-exec build/bided --config /dev/null "${store[@]}" --listen "127.0.0.1:$port" "$@"
+}
+
+# Prints the log, and how to use the server once it is ready: a port that is taken must be the last
+# thing said. Ctrl-C is for bided, whose last lines are still to be printed.
+follow() {
+    trap '' INT
+    local line shown=
+    while IFS= read -r line; do
+        printf '%s\n' "$line" >&2
+        if [ -z "$shown" ] && [[ $line =~ [\ \"]ready ]]; then
+            shown=yes
+            usage
+        fi
+    done
+}
+
+exec build/bided --config /dev/null "${store[@]}" --listen "127.0.0.1:$port" "$@" 2> >(follow)

@@ -357,15 +357,21 @@ begin_step() { # name seconds description
 }
 
 end_step() { # waits for one of them
-    local pid status name passed failed
+    local pid status name passed failed seconds
     wait -n -p pid
     status=$?
     running=$((running - 1))
     name=${name_of[$pid]}
     read -r passed failed < <(awk '{ p += $1; f += $2 } END { print p + 0, f + 0 }' \
         "$scratch/$name.counts")
-    if [ "$status" = 124 ] || [ "$status" = 137 ]; then
-        echo "no end after ${limit_of[$name]} seconds" >>"$scratch/$name.log"
+    seconds=$((SECONDS - began_at[$name]))
+    # timeout(1) reports 137 for its own SIGKILL, but also for that of others (out of memory, kill -9).
+    if [ "$status" = 124 ] || { [ "$status" = 137 ] && [ "$seconds" -ge "${limit_of[$name]}" ]; }; then
+        echo "timed out after ${limit_of[$name]} seconds" >>"$scratch/$name.log"
+        failed=$((failed + 1))
+    elif [ "$status" -gt 128 ]; then
+        echo "killed by signal $((status - 128)) (SIG$(kill -l "$status")) after $seconds seconds" \
+            >>"$scratch/$name.log"
         failed=$((failed + 1))
     elif [ $((passed + failed)) = 0 ]; then
         echo "nothing was counted (exit code $status)" >>"$scratch/$name.log"
@@ -374,7 +380,7 @@ end_step() { # waits for one of them
         failed=1
     fi
     printf '%-11s %s ... %s passed, %s failed (%s s)\n' "$name" "${text_of[$name]}" "$passed" \
-        "$failed" "$((SECONDS - began_at[$name]))"
+        "$failed" "$seconds"
     if [ "$failed" != 0 ]; then
         sed 's/^/    /' "$scratch/$name.log"
     fi

@@ -164,13 +164,21 @@ void bi_cli_warn(const struct cli *cli, const char *format, ...)
     write_sanitized(cli, bi_print_line, line, "\n");
 }
 
+static bool print_json_note(const char *text)
+{
+    char clean[BI_ERRMSG_SIZE];
+    bi_print_sanitize(clean, sizeof(clean), strncmp(text, "bide: ", 6) == 0 ? text + 6 : text);
+    return print_object(json_pack("{s:s}", "note", clean));
+}
+
 __attribute__((format(printf, 2, 0))) static void note(const struct cli *cli, const char *format,
                                                        va_list args)
 {
     char *text = NULL;
     if (vasprintf(&text, format, args) < 0)
         return;
-    write_sanitized(cli, bi_print_bytes, text, "\n");
+    if (!cli->json || !print_json_note(text))
+        write_sanitized(cli, bi_print_bytes, text, "\n");
     free(text);
 }
 

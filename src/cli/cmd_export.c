@@ -5,8 +5,7 @@
 #include "cli/job_scan.h"
 #include "cli/outfile.h"
 #include "cli/pauses.h"
-#include "cli/print.h"
-#include "cli/verb.h"
+#include "cli/query.h"
 #include "op/op_check.h"
 #include "util/clock.h"
 
@@ -96,12 +95,14 @@ static int write_all(struct exporter *out)
     return exit == BI_EXIT_OK ? bi_outfile_commit(&out->file) : exit;
 }
 
-static void note_unknown_topics(const struct cli *cli)
+/* Checks the topics before anything is written: a mistyped name must not give a copy that looks
+ * complete. */
+static int require_topics(const struct cli *cli)
 {
-    bide_topic_stats stats;
-    for (size_t i = 0; i < cli->word_count; i++)
-        if (bide_topic_get_stats(cli->queue, cli->words[i], &stats) == BIDE_NOT_FOUND)
-            bi_cli_note(cli, "there is no topic %s", cli->words[i]);
+    int exit = BI_EXIT_OK;
+    for (size_t i = 0; i < cli->word_count && exit == BI_EXIT_OK; i++)
+        exit = bi_query_require_topic(cli, cli->words[i]);
+    return exit;
 }
 
 static int print_summary(const struct exporter *out, int exit)
@@ -135,8 +136,9 @@ static int run(struct cli *cli)
     out.scan.topics = cli->words;
     out.scan.topic_count = cli->word_count;
     out.scan.state = state;
-    note_unknown_topics(cli);
-    exit = bi_outfile_open(&out.file, cli, output, force, "{\"kind\":\"export\",");
+    exit = require_topics(cli);
+    if (exit == BI_EXIT_OK)
+        exit = bi_outfile_open(&out.file, cli, output, force, "{\"kind\":\"export\",");
     if (exit == BI_EXIT_OK)
         exit = print_summary(&out, write_all(&out));
     bi_outfile_discard(&out.file);

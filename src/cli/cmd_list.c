@@ -375,16 +375,10 @@ static void init_listing(struct listing *listing, bide_job *jobs)
 /* A topic that does not exist has no jobs either, but its name may be a slip of the pen. */
 static int check_topic(const struct listing *listing)
 {
-    bide_topic_stats stats;
     const char *topic = listing->cli->words[0];
     if (listing->last_id != 0 || topic == NULL || start_cursor != NULL)
         return BI_EXIT_OK;
-    int code = bide_topic_get_stats(listing->cli->queue, topic, &stats);
-    if (code != BIDE_NOT_FOUND)
-        return bi_query_report(listing->cli, code);
-    char message[BIDE_TOPIC_MAX + 40];
-    snprintf(message, sizeof(message), "there is no topic %s", topic);
-    return bi_cli_report(listing->cli, NULL, code, message);
+    return bi_query_require_topic(listing->cli, topic);
 }
 
 static int run(struct cli *cli)

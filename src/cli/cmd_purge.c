@@ -161,15 +161,11 @@ static int purge_all(struct purge *purge)
 
 /* ---- the verb ---- */
 
-/* How many there are of each. A topic that is not there has none. */
+/* Counts the jobs in each state. */
 static int count(struct purge *purge, uint64_t *reserved)
 {
     bide_topic_stats topic;
     int code = bide_topic_get_stats(purge->cli->queue, purge->cli->words[0], &topic);
-    if (code == BIDE_NOT_FOUND) {
-        bi_cli_note(purge->cli, "there is no topic %s", purge->cli->words[0]);
-        return BI_EXIT_OK;
-    }
     if (code != BIDE_OK)
         return bi_cli_report_last(purge->cli, code);
     for (size_t i = 0; i < PURGEABLE_STATES; i++) {

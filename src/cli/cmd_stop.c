@@ -12,9 +12,9 @@
 #include <unistd.h>
 
 static const char details[] =
-    "Stops the server of your own that bide started when none answered. It finishes what it is at;\n"
-    "the jobs stay in its file, and the next command that needs it starts it again. Other servers\n"
-    "are stopped by whoever started them.\n"
+    "Stops the server that bide started for you because no other server answered. It completes\n"
+    "the current operations. The jobs stay in its file, and the next command that needs the\n"
+    "server starts it again. Other servers are not affected.\n"
     "\n"
     "  bide stop\n";
 
@@ -27,7 +27,7 @@ static int wait_for_exit(const struct cli *cli, int process, pid_t pid)
         ;
     if (fds[0].revents == 0)
         return bi_interrupt_exit();
-    bi_cli_note(cli, "the server of your own, process %d, has stopped", (int)pid);
+    bi_cli_note(cli, "user server stopped (process %d)", (int)pid);
     return BI_EXIT_OK;
 }
 
@@ -39,7 +39,7 @@ static int run(struct cli *cli)
         return bi_cli_error(cli, BI_EXIT_NO_QUEUE, "%s", error);
     pid_t pid = bi_user_server_find(&server) ? bi_user_server_pid(&server) : 0;
     if (pid <= 0)
-        return bi_cli_error(cli, BI_EXIT_NOT_FOUND, "no server of your own runs");
+        return bi_cli_error(cli, BI_EXIT_NOT_FOUND, "no user server is running");
     int exit = bi_interrupt_watch(cli, NULL);
     int process = exit == BI_EXIT_OK ? pidfd_open(pid, 0) : -1;
     if (exit != BI_EXIT_OK)
@@ -47,7 +47,7 @@ static int run(struct cli *cli)
     /* If the server ended before pidfd_open(), its process id may be another process's by now. */
     if (process >= 0 && bi_user_server_pid(&server) != pid) {
         close(process);
-        return bi_cli_error(cli, BI_EXIT_NOT_FOUND, "no server of your own runs");
+        return bi_cli_error(cli, BI_EXIT_NOT_FOUND, "no user server is running");
     }
     if (process < 0 || pidfd_send_signal(process, SIGTERM, NULL, 0) != 0)
         exit = bi_cli_error(cli, BI_EXIT_FAILED, "cannot stop process %d: %s", (int)pid,
@@ -63,7 +63,7 @@ const struct verb bi_verb_stop = {
     .name = "stop",
     .group = BI_GROUP_SELF,
     .usage = "",
-    .summary = "stop the server of your own that bide has started",
+    .summary = "stop the user server, which bide started",
     .details = details,
     .traits = BI_VERB_NO_QUEUE,
     .run = run,

@@ -31,6 +31,9 @@
 static char config_url[BI_URL_MAX];
 static char config_secret_file[1200];
 
+/* Where the secret file of the last URL came from, for error messages; NULL: the URL itself. */
+static const char *secret_source;
+
 /* ---- the config file ---- */
 
 static bool set_url(struct cli *cli, const char *value, char *error)
@@ -145,8 +148,10 @@ static int open_queue(struct cli *cli, const char *url, bide **queue)
 }
 
 /* A URL that is wrong is an argument; what cannot be had is not there. */
-static int report_open_error(const struct cli *cli, int code, const char *source)
+static int report_open_error(const struct cli *cli, int code, const char *url_source)
 {
+    char source[100] = "";
+
     int exit = code == BIDE_EINVAL ? BI_EXIT_USAGE
                : code == BIDE_EBUSY || code == BIDE_EIO || code == BIDE_EUNKNOWN
                    ? BI_EXIT_NO_QUEUE
@@ -154,9 +159,14 @@ static int report_open_error(const struct cli *cli, int code, const char *source
     const char *message = bide_last_error();
     if (strncmp(message, "open: ", 6) == 0)
         message += 6;
-    return bi_cli_error(cli, exit, "%.300s%s%s%s", message,
-                        source == NULL ? "" : " (the URL is of ", source == NULL ? "" : source,
-                        source == NULL ? "" : ")");
+
+    /* A wrong value may come from a variable that was set long ago. */
+    bool about_secret = secret_source != NULL && strstr(message, "secret") != NULL;
+    if (about_secret)
+        snprintf(source, sizeof(source), " (secret file from %s)", secret_source);
+    else if (url_source != NULL)
+        snprintf(source, sizeof(source), " (URL from %s)", url_source);
+    return bi_cli_error(cli, exit, "%.300s%s", message, source);
 }
 
 /* The rule about owners goes without saying where a server was not named. */
@@ -174,19 +184,24 @@ static void record_url(struct cli *cli, const char *url)
  * than it is of. FULL_URL_MAX bytes. */
 static void add_secret_file(char *full, const char *url, bool is_explicit)
 {
-    const char *file = getenv("BIDE_SECRET_FILE");
+    const char *file = getenv("BIDE_SECRET_FILE"), *source = "BIDE_SECRET_FILE";
     char param[BI_URL_MAX];
 
+    secret_source = NULL;
     snprintf(full, FULL_URL_MAX, "%s", url);
-    if ((file == NULL || file[0] == 0) && !is_explicit)
+    if ((file == NULL || file[0] == 0) && !is_explicit) {
         file = config_secret_file;
+        source = "the config file";
+    }
     if (file == NULL || file[0] == 0 || strncmp(url, "beanstalk:", strlen("beanstalk:")) != 0 ||
         bi_url_has_secret(url))
         return;
     const char *prefix = strchr(url, '?') == NULL ? "?secret_file=" : "&secret_file=";
     size_t size = strlen(full);
-    if (bi_url_from_path(param, prefix, file) && size + strlen(param) < FULL_URL_MAX)
+    if (bi_url_from_path(param, prefix, file) && size + strlen(param) < FULL_URL_MAX) {
         memcpy(full + size, param, strlen(param) + 1);
+        secret_source = source;
+    }
 }
 
 int bi_connect_open_url(struct cli *cli, const char *url, bide **queue)
@@ -233,7 +248,8 @@ static int open_named(struct cli *cli, const char *named_url, const char *source
         return report_open_error(cli, code, source);
     bi_cli_detail(cli, "the queue is %s", cli->shown);
     if ((cli->verb->traits & BI_VERB_CREATES_FILE) != 0 && strncmp(url, "memory:", 7) == 0)
-        bi_cli_note(cli, "bide: a queue in memory: is gone when this command ends");
+        bi_cli_note(cli,
+                    "bide: the queue is in memory, and its jobs are lost when this command ends");
     return BI_EXIT_OK;
 }
 
@@ -245,32 +261,27 @@ static int open_user_server(struct cli *cli, const struct user_server *server)
     return open_named(cli, url, NULL, false);
 }
 
-/* Does a server listen on the usual port that is used without being named? */
-static bool find_local_server(const struct cli *cli, bool retrying)
+/* Returns true if a server on the usual port may be used without being named. Otherwise *untrusted is
+ * set to its owner, unless no server listens there. */
+static bool find_local_server(const struct cli *cli, struct peer_listener *listener)
 {
     struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(LOCAL_PORT)};
-    struct peer_listener listener;
     char reason[BIDE_ERROR_SIZE];
 
     to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    if (!bi_peer_owner_find_listener((const struct sockaddr *)&to, &listener, reason)) {
-        bi_cli_detail(cli, LOCAL_NAME ": %s", reason);
-        return false;
-    }
-    if (listener.untrusted && !retrying)
-        bi_cli_warn(cli,
-                    "the server on " LOCAL_NAME " belongs to the user %u, and not to you, root or "
-                    "bide: it is not used unless you name it, with --url beanstalk://" LOCAL_NAME,
-                    (unsigned)listener.owner);
-    return !listener.untrusted;
+    if (bi_peer_owner_find_listener((const struct sockaddr *)&to, listener, reason))
+        return !listener->untrusted;
+    bi_cli_detail(cli, LOCAL_NAME ": %s", reason);
+    *listener = (struct peer_listener){.untrusted = false};
+    return false;
 }
 
 /* What is wrong with a server of ours there is said; what is no server of jobs is none. */
-static bool open_local_server(struct cli *cli, bool retrying, int *exit)
+static bool open_local_server(struct cli *cli, struct peer_listener *listener, int *exit)
 {
     char url[FULL_URL_MAX];
 
-    if (!find_local_server(cli, retrying))
+    if (!find_local_server(cli, listener))
         return false;
     add_secret_file(url, "beanstalk://" LOCAL_NAME PEER_TRUSTED, false);
     int code = open_queue(cli, url, &cli->queue);
@@ -294,23 +305,51 @@ static bool has_system_server(void)
 /* It may be about to start again. One of the user's own beside it would split the queue, unnoticed. */
 static int wait_for_system_server(struct cli *cli)
 {
+    struct peer_listener listener;
     int exit;
     int64_t end = bi_clock_boot() + SYSTEM_WAIT_US;
     while (bi_clock_boot() < end) {
         nanosleep(&(struct timespec){.tv_nsec = SYSTEM_POLL_NS}, NULL);
-        if (open_local_server(cli, true, &exit))
+        if (open_local_server(cli, &listener, &exit))
             return exit;
     }
-    return bi_cli_error(
-        cli, BI_EXIT_NO_QUEUE,
-        "the bided of this machine does not answer on " LOCAL_NAME
-        " (see: systemctl status bided), and none of your own is started beside it; "
-        "say where the queue is with --url or BIDE_URL");
+    return bi_cli_error(cli, BI_EXIT_NO_QUEUE,
+                        "the system's bided does not answer on " LOCAL_NAME
+                        " (see: systemctl status bided), and no user server is started beside it; "
+                        "set --url or BIDE_URL to use another queue");
+}
+
+/* The server on the usual port belongs to an untrusted user. It is an error with --no-start, else a
+ * warning: the user's own server is used instead. */
+static int report_untrusted(const struct cli *cli, const struct peer_listener *listener)
+{
+    static const char format[] =
+        "the server on " LOCAL_NAME
+        " belongs to user %u, not to you, root or bide, and is not used%s; "
+        "to use it anyway, say --url beanstalk://" LOCAL_NAME;
+
+    if (cli->no_start)
+        return bi_cli_error(cli, BI_EXIT_NO_QUEUE, format, (unsigned)listener->owner,
+                            ", and no user server is started");
+    bi_cli_warn(cli, format, (unsigned)listener->owner, "");
+    return BI_EXIT_OK;
+}
+
+/* The user's own jobs may wait in a file that no server has open. That is said once, until the user's
+ * own server has run again: most commands have nothing to do with those jobs. */
+static void note_unserved_file(const struct cli *cli, const struct user_server *server)
+{
+    if (!cli->quiet && access(server->file, F_OK) == 0 && bi_user_server_note_unserved(server))
+        bi_cli_note(cli,
+                    "bide: the queue is %s; jobs in %s are not served by it (\"bide move "
+                    "sqlite:%s %s\" copies them). This is said once.",
+                    cli->shown, server->file, server->file, cli->shown);
 }
 
 static int open_default(struct cli *cli)
 {
     struct user_server server;
+    struct peer_listener listener;
     char error[BI_ERRMSG_SIZE];
     int exit;
     bool located = bi_user_server_locate(&server, error);
@@ -322,21 +361,20 @@ static int open_default(struct cli *cli)
      * to another queue. */
     if (located && bi_user_server_find(&server))
         return open_user_server(cli, &server);
-    if (open_local_server(cli, false, &exit)) {
-        if (exit == BI_EXIT_OK && located && access(server.file, F_OK) == 0)
-            bi_cli_note(cli,
-                        "bide: the queue is %s; the one in %s is not served now (\"bide move "
-                        "sqlite:%s %s\" copies its jobs)",
-                        cli->shown, server.file, server.file, cli->shown);
+    if (open_local_server(cli, &listener, &exit)) {
+        if (exit == BI_EXIT_OK && located)
+            note_unserved_file(cli, &server);
         return exit;
     }
+    exit = listener.untrusted ? report_untrusted(cli, &listener) : BI_EXIT_OK;
+    if (exit != BI_EXIT_OK)
+        return exit;
     if (has_system_server() && !cli->no_start)
         return wait_for_system_server(cli);
     if (cli->no_start)
         return bi_cli_error(cli, BI_EXIT_NO_QUEUE,
                             "no server answers on " LOCAL_NAME
-                            ", and none is started; say where the "
-                            "queue is with --url or BIDE_URL");
+                            ", and no user server is started; set --url or BIDE_URL");
     if (!located)
         return bi_cli_error(cli, BI_EXIT_NO_QUEUE, "%s", error);
     exit = bi_user_server_start(cli, &server);

@@ -264,7 +264,10 @@ static int exit_code(const struct put_run *run)
         return bi_interrupt_exit();
     if (ferror(stdout))
         return bi_cli_flush(run->cli);
-    if (run->failed || run->put_count + run->refused <= 1)
+    /* Lines are always several, also if there is one only: a script sees one exit code for lines
+     * that were refused. */
+    bool single = run->form == BI_PUT_WHOLE && run->put_count + run->refused <= 1;
+    if (run->failed || single)
         return run->exit;
     return run->refused > 0 ? BI_EXIT_PARTIAL : BI_EXIT_OK;
 }

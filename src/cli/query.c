@@ -28,6 +28,20 @@ int bi_query_report(const struct cli *cli, int code)
     return bi_cli_report_last(cli, code);
 }
 
+int bi_query_require_topic(const struct cli *cli, const char *topic)
+{
+    bide_topic_stats stats;
+    char message[BIDE_TOPIC_MAX + 40];
+
+    int code = bide_topic_get_stats(cli->queue, topic, &stats);
+    if (code != BIDE_NOT_FOUND)
+        return bi_query_report(cli, code);
+
+    /* A plain beanstalkd does not name the topic. */
+    snprintf(message, sizeof(message), "there is no topic %s", topic);
+    return bi_cli_report(cli, NULL, code, message);
+}
+
 /* A plain beanstalkd only says that something is not there. */
 int bi_query_report_id(const struct cli *cli, int code, uint64_t id)
 {

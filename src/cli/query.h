@@ -11,6 +11,9 @@
 /* A word that must be a topic's name. Else says so, and answers false. */
 bool bi_query_check_topic(const struct cli *cli, const char *word);
 
+/* Fails with BI_EXIT_NOT_FOUND and an error message if the queue has no such topic. */
+int bi_query_require_topic(const struct cli *cli, const char *topic);
+
 /* As bi_cli_report_last(), but a call that ended because of a signal is no failure: silently the exit
  * code of the signal. */
 int bi_query_report(const struct cli *cli, int code);

@@ -177,12 +177,29 @@ bool bi_user_server_url(const struct user_server *server, char *url)
     return true;
 }
 
+static void unserved_path(const struct user_server *server, char *path, size_t size)
+{
+    snprintf(path, size, "%s/unserved.noted", server->data_dir);
+}
+
 bool bi_user_server_write_link(const struct user_server *server)
 {
     char temp_link[1200];
+    unserved_path(server, temp_link, sizeof(temp_link));
+    unlink(temp_link);
     snprintf(temp_link, sizeof(temp_link), "%s.new", server->link);
     unlink(temp_link);
     return symlink(server->socket, temp_link) == 0 && rename(temp_link, server->link) == 0;
+}
+
+bool bi_user_server_note_unserved(const struct user_server *server)
+{
+    char path[1200];
+    unserved_path(server, path, sizeof(path));
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd >= 0)
+        close(fd);
+    return fd >= 0;
 }
 
 pid_t bi_user_server_pid(const struct user_server *server)

@@ -50,6 +50,10 @@ bool bi_user_server_find(struct user_server *server);
 bool bi_user_server_url(const struct user_server *server, char *url);
 
 /* Makes the link. */
+/* Returns true once, until the server is started again: whether to tell the user that its file is not
+ * served. */
+bool bi_user_server_note_unserved(const struct user_server *server);
+
 bool bi_user_server_write_link(const struct user_server *server);
 
 /* The process that listens; 0 if there is none. */

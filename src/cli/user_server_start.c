@@ -32,7 +32,8 @@ static bool make_dir(const char *dir, char *error)
         if (at != NULL)
             *at = 0;
         if (mkdir(path, 0700) != 0 && errno != EEXIST)
-            return bi_errmsg_set(error, "cannot make the folder %.200s: %s", path, strerror(errno));
+            return bi_errmsg_set(error, "cannot create directory %.200s: %s", path,
+                                 strerror(errno));
         if (at == NULL)
             return true;
         *at = '/';
@@ -53,8 +54,8 @@ static bool check_path_owners(const char *dir, char *error)
             *at = 0;
         if (stat(path, &info) == 0 && !bi_user_server_trusts_uid(info.st_uid))
             return bi_errmsg_set(error,
-                                 "%.200s belongs to user %u: HOME is that of another user (sudo -H "
-                                 "changes it); say where the queue is with --url or BIDE_URL",
+                                 "%.200s belongs to user %u: HOME is another user's (sudo -H "
+                                 "changes it); set --url or BIDE_URL",
                                  path, (unsigned)info.st_uid);
         if (at == NULL)
             return true;
@@ -227,8 +228,7 @@ static int report_exit(const struct cli *cli, const struct user_server *server, 
     const char *holder = strstr(reason, held);
     if (holder != NULL && strstr(holder, "(bided)") != NULL)
         return report_unreachable(cli, server, holder + sizeof(held) - 1);
-    return bi_cli_error(cli, BI_EXIT_NO_QUEUE,
-                        "a server of your own could not be started%s%s; its log is %.300s",
+    return bi_cli_error(cli, BI_EXIT_NO_QUEUE, "cannot start a user server%s%s; its log is %.300s",
                         reason[0] == 0 ? "" : ": ", reason, server->log);
 }
 
@@ -259,8 +259,8 @@ static int start_with_lock(const struct cli *cli, struct user_server *server)
     int code = spawn(server, &pid);
     if (code == ENOENT)
         return bi_cli_error(cli, BI_EXIT_NO_QUEUE,
-                            "no server answers, and there is no \"bided\" to start, neither beside "
-                            "bide nor in the PATH; say where the queue is with --url or BIDE_URL");
+                            "cannot start a user server: no \"bided\" beside bide or in PATH; set "
+                            "--url or BIDE_URL");
     if (code != 0)
         return bi_cli_error(cli, BI_EXIT_NO_QUEUE, "cannot start bided (its log is %.300s): %s",
                             server->log, strerror(code));
@@ -268,10 +268,8 @@ static int start_with_lock(const struct cli *cli, struct user_server *server)
     if (exit != BI_EXIT_OK)
         return exit;
     if (!bi_user_server_write_link(server))
-        bi_cli_note(cli, "bide: cannot make the link %s: %s", server->link, strerror(errno));
-    bi_cli_note(cli,
-                "bide: no server answered, so one of your own was started: process %d, jobs in "
-                "%s; \"bide stop\" stops it",
+        bi_cli_note(cli, "bide: cannot create the link %s: %s", server->link, strerror(errno));
+    bi_cli_note(cli, "bide: started a user server: process %d, jobs in %s; \"bide stop\" stops it",
                 (int)pid, server->file);
     return BI_EXIT_OK;
 }

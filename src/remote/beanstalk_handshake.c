@@ -6,6 +6,7 @@
 #include "util/clock.h"
 
 #include <errno.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -113,6 +114,23 @@ static int authenticate(struct handshake *handshake, const struct address *addre
     return reject_reply(address, reply, error);
 }
 
+/* Returns true if the server runs on this machine: a unix socket, or the same address at both ends.
+ * Its setting trust does not apply then. */
+static bool is_local(int fd)
+{
+    struct sockaddr_storage own = {0}, peer = {0};
+    socklen_t own_size = sizeof(own), peer_size = sizeof(peer);
+
+    if (getsockname(fd, (struct sockaddr *)&own, &own_size) != 0 ||
+        getpeername(fd, (struct sockaddr *)&peer, &peer_size) != 0)
+        return false;
+    if (own.ss_family == AF_INET6)
+        return memcmp(&((struct sockaddr_in6 *)&own)->sin6_addr,
+                      &((struct sockaddr_in6 *)&peer)->sin6_addr, sizeof(struct in6_addr)) == 0;
+    return own.ss_family == AF_UNIX || ((struct sockaddr_in *)&own)->sin_addr.s_addr ==
+                                           ((struct sockaddr_in *)&peer)->sin_addr.s_addr;
+}
+
 static int detect_server(struct handshake *handshake, const struct address *address,
                          enum server_kind *server_kind, char *error)
 {
@@ -123,9 +141,12 @@ static int detect_server(struct handshake *handshake, const struct address *addr
         return reject(address, BIDE_EIO, "does not answer", error);
 
     if (strcmp(reply, "AUTH_REQUIRED") == 0)
-        return reject(address, BIDE_EINVAL,
-                      "wants a secret (?secret_file=PATH), or this network in its setting trust",
-                      error);
+        return reject(
+            address, BIDE_EINVAL,
+            is_local(handshake->fd)
+                ? "wants a secret (?secret_file=PATH)"
+                : "wants a secret (?secret_file=PATH), or this network in its setting trust",
+            error);
 
     if (strncmp(reply, "ANSWER 1 ", 9) == 0) {
         unsigned long long size = 0;

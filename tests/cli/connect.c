@@ -73,12 +73,12 @@ static void the_config_of_home_is_read_without_that_of_xdg(void)
 static void a_bad_url_is_reported_with_its_source(void)
 {
     set_env("BIDE_URL", "gopher:x");
-    HAS(run_expect(2, "topics")->err, "(the URL is of BIDE_URL)");
+    HAS(run_expect(2, "topics")->err, "(URL from BIDE_URL)");
     set_env("BIDE_URL", NULL);
     configure_url("gopher:x");
-    HAS(run_expect(2, "topics")->err, "(the URL is of the config file)");
+    HAS(run_expect(2, "topics")->err, "(URL from the config file)");
     struct child *child = run_expect(2, "topics", "--url", "gopher:x");
-    LACKS(child->err, "the URL is of");
+    LACKS(child->err, "URL from");
     HAS(child->err, "bide topics: ");
     run_expect(2, "topics", "--url", "");
     run_expect(2, "topics", "--url", "sqlite:");
@@ -307,7 +307,11 @@ static void a_secret_is_read_from_a_file(void)
     HAS(run_expect(2, "put", "t", "x", "--url", url)->err, "cannot read the secret_file");
     /* The variable is for every server, the setting for that of the same file. */
     set_env("BIDE_SECRET_FILE", test_path("wrong"));
-    HAS(run_expect(2, "put", "t", "x", "--url", server)->err, "does not accept the secret");
+    HAS(run_expect(2, "put", "t", "x", "--url", server)->err,
+        "does not accept the secret (secret file from BIDE_SECRET_FILE)");
+    set_env("BIDE_SECRET_FILE", "/nosuch/secret");
+    HAS(run_expect(2, "put", "t", "x", "--url", server)->err,
+        "(secret file from BIDE_SECRET_FILE)");
     set_env("BIDE_SECRET_FILE", test_path("secret"));
     run_expect(0, "put", "t", "x", "--url", server);
     snprintf(url, sizeof(url), "sqlite:%s", test_path("moved.db"));
@@ -315,7 +319,8 @@ static void a_secret_is_read_from_a_file(void)
     set_env("BIDE_SECRET_FILE", NULL);
     snprintf(text, sizeof(text), "url = %s\nsecret_file = %s\n", server, test_path("wrong"));
     configure(text);
-    HAS(run_expect(2, "put", "t", "x")->err, "does not accept the secret");
+    HAS(run_expect(2, "put", "t", "x")->err,
+        "does not accept the secret (secret file from the config file)");
     run_expect(0, "put", "t", "x", "--url", server);
     configure("secret_file = relative\n");
     HAS(run_expect(2, "topics")->err, "secret_file is the full path");

@@ -94,7 +94,10 @@ static void topics_and_a_state_are_chosen(void)
     EQ(LINES(run_expect(0, "export", "a", "c", "a")->out), 4);
     EQ(LINES(run_expect(0, "export", "--state", "ready", "b")->out), 3);
     EQ(LINES(run_expect(0, "export", "--state", "buried")->out), 2);
-    HAS(run_expect(0, "export", "nothing")->err, "there is no topic nothing\n");
+    HAS(run_expect(3, "export", "nothing")->err, "there is no topic nothing\n");
+    struct child *child = run_expect(3, "export", "a", "nothing", "-o", test_path("half.jsonl"));
+    SILENT(child->out);
+    CHECK(!file_exists(test_path("half.jsonl")));
     HAS(run_expect(2, "export", "no topic")->err, "is no name of a topic");
     run_expect(2, "export", "--state", "strange");
 }

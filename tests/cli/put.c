@@ -335,6 +335,21 @@ static void a_refused_line_is_reported_and_the_others_are_put(void)
     EQ(number_in(sum, "refused"), 1);
 }
 
+/* Lines have one exit code, however many there are. */
+static void put_of_lines_that_are_all_refused_exits_7(void)
+{
+    static char text[140100];
+    memset(text, 'x', sizeof(text));
+    text[70000] = text[140000] = '\n';
+    text[140001] = 0;
+    struct child *child = run_expect_input(7, text, "put", "lines", "--lines");
+    HAS(child->err, "2 refused");
+    text[70001] = 0;
+    child = run_expect_input(7, text, "put", "lines", "--lines");
+    HAS(child->err, "1 refused");
+    run_expect_input(7, "no JSON\n", "put", "lines", "--jsonl");
+}
+
 /* More than a server even looks at: it says so when all of it has come. */
 static void a_line_of_many_megabytes_disturbs_no_other(void)
 {
@@ -420,6 +435,7 @@ static const struct test tests[] = {
     TEST(every_line_is_a_job),
     TEST(many_lines_are_put_once_each_in_order),
     TEST(a_refused_line_is_reported_and_the_others_are_put),
+    TEST(put_of_lines_that_are_all_refused_exits_7),
     TEST(a_line_of_many_megabytes_disturbs_no_other),
     TEST(pieces_between_nuls_are_jobs),
     TEST(lines_of_json_have_their_own_options),

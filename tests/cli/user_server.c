@@ -26,7 +26,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define STARTED "bide: no server answered, so one of your own was started: process "
+#define STARTED "started a user server: process "
 
 /* ---- a network of its own ---- */
 
@@ -236,7 +236,7 @@ static void a_server_that_is_started_holds_no_lock_of_the_command(void)
     be_alone();
     CHECK(chdir(test_dir()) == 0);
     before_exec = hold_a_lock;
-    HAS(run_expect(0, "put", "t", "x")->err, "was started");
+    HAS(run_expect(0, "put", "t", "x")->err, "started a user server");
     int fd = open("lock", O_RDWR | O_CLOEXEC);
     CHECK(fd >= 0);
     EQ(flock(fd, LOCK_EX | LOCK_NB), 0);
@@ -271,6 +271,26 @@ static void a_server_on_the_usual_port_is_found(void)
     HAS(run_expect(0, "list", "email", "--verbose")->err,
         "the queue is beanstalk://127.0.0.1:11300");
     CHECK(!file_exists(test_path("data/bide")));
+    interrupt(server, SIGTERM, 0);
+}
+
+/* Jobs that wait in the file of the user's own server are mentioned, but not by every command. */
+static void a_file_that_is_not_served_is_mentioned_once(void)
+{
+    be_alone();
+    end_own(started_by(run_expect(0, "put", "email", "hello")), SIGTERM);
+    struct child *server = begin_bided_on_usual_port();
+    SILENT(run_expect(0, "topics", "--quiet")->err);
+    struct child *child = run_expect(0, "topics", "--json");
+    CHECK(strstr(text_in(json_at(child->err, 0), "note"), "jobs.db") != NULL);
+    SILENT(run_expect(0, "topics")->err);
+    interrupt(server, SIGTERM, 0);
+
+    CHECK(started_by(run_expect(0, "put", "email", "again")) > 0);
+    run_expect(0, "stop");
+    server = begin_bided_on_usual_port();
+    HAS(run_expect(0, "topics")->err, "jobs.db");
+    SILENT(run_expect(0, "topics")->err);
     interrupt(server, SIGTERM, 0);
 }
 
@@ -344,7 +364,9 @@ static void user_server_with_a_secret_is_started_and_asks_for_it(void)
     write_text(test_path("config/bide/bided.conf"),
                "auth = always\nauth_secret = hush-hush-hush-hush\n");
     CHECK(chmod(test_path("config/bide/bided.conf"), 0600) == 0);
-    HAS(run_expect(2, "put", "email", "hello")->err, "wants a secret");
+    struct child *child = run_expect(2, "put", "email", "hello");
+    HAS(child->err, "wants a secret");
+    LACKS(child->err, "trust");
     write_text(test_path("secret"), "hush-hush-hush-hush\n");
     set_env("BIDE_SECRET_FILE", test_path("secret"));
     run_expect(0, "put", "email", "hello");
@@ -359,10 +381,12 @@ static void a_server_of_another_user_is_not_used_without_being_named(void)
     be_alone();
     int report = begin_other();
     struct child *child = run_expect(6, "put", "email", "hello", "--no-start");
-    HAS(child->err, "belongs to the user 65534");
+    HAS(child->err, "belongs to user 65534");
     HAS(child->err, "--url beanstalk://127.0.0.1:11300");
+    LACKS(child->err, "no server answers");
+    EQ(LINES(child->err), 1);
     child = run_expect(0, "put", "email", "hello");
-    HAS(child->err, "belongs to the user 65534");
+    HAS(child->err, "belongs to user 65534");
     CHECK(started_by(child) > 0);
     OUTPUT_IS(run_expect(0, "work", "email", "--until-empty", "--quiet", "--", "cat")->out,
               "hello");
@@ -454,8 +478,7 @@ static void without_a_bided_the_error_names_where_it_was_searched(void)
     be_alone();
     move_bide_away();
     set_env("PATH", folder_of("empty"));
-    HAS(run_expect(6, "put", "email", "hello")->err,
-        "there is no \"bided\" to start, neither beside bide nor in the PATH");
+    HAS(run_expect(6, "put", "email", "hello")->err, "no \"bided\" beside bide or in PATH");
 }
 
 static void a_bided_in_the_path_will_do(void)
@@ -473,7 +496,7 @@ static void a_server_that_cannot_start_is_reported_with_its_log(void)
     write_text(test_path("data/bide/jobs.db"),
                "this is no database, and was never meant to be one\n");
     struct child *child = run_expect(6, "put", "email", "hello");
-    HAS(child->err, "a server of your own could not be started");
+    HAS(child->err, "cannot start a user server");
     HAS(child->err, "it is no SQLite database");
     HAS(child->err, "/data/bide/bided.log");
 }
@@ -502,9 +525,9 @@ static void a_link_to_nowhere_does_no_harm(void)
 static void the_own_server_is_stopped_and_started_again(void)
 {
     be_alone();
-    HAS(run_expect(3, "stop")->err, "no server of your own runs");
+    HAS(run_expect(3, "stop")->err, "no user server is running");
     CHECK(started_by(run_expect(0, "put", "email", "hello")) > 0);
-    HAS(run_expect(0, "stop")->err, "has stopped");
+    HAS(run_expect(0, "stop")->err, "user server stopped");
     run_expect(3, "stop");
     struct child *child = run_expect(0, "peek", "email");
     CHECK(started_by(child) > 0);
@@ -560,7 +583,7 @@ static void a_data_folder_of_another_user_is_not_used(void)
     if (geteuid() != 0 || chown(test_path("data"), 65534, 65534) != 0)
         return;
     struct child *child = run_expect(6, "put", "email", "hello");
-    HAS(child->err, "/data belongs to user 65534: HOME is that of another user");
+    HAS(child->err, "/data belongs to user 65534: HOME is another user's");
     CHECK(!file_exists(test_path("data/bide")));
 }
 
@@ -600,7 +623,7 @@ static void a_data_directory_that_cannot_be_created_is_reported(void)
     write_text(test_path("file"), "in the way");
     set_env("XDG_DATA_HOME", test_path("file"));
     struct child *child = run_expect(6, "put", "email", "hello");
-    HAS(child->err, "cannot make the folder");
+    HAS(child->err, "cannot create directory");
     HAS(child->err, "/file");
 }
 
@@ -613,6 +636,7 @@ static const struct test tests[] = {
     TEST(it_does_not_end_with_the_terminal_of_its_command),
     TEST(a_server_that_is_started_holds_no_lock_of_the_command),
     TEST(a_server_on_the_usual_port_is_found),
+    TEST(a_file_that_is_not_served_is_mentioned_once),
     TEST(a_server_that_is_full_is_not_replaced_by_one_of_our_own),
     TEST(none_is_started_beside_that_of_the_system),
     TEST(a_server_without_its_socket_is_reported_with_the_way_out),
