@@ -3,35 +3,33 @@
 
 #include <assert.h>
 #include <stdlib.h>
-#include <string.h>
 
-/* More batches in flight are not faster. Each holds at most BIDE_BATCH_BYTES of bodies, or one larger
- * body. */
-#define BATCHES         4
-#define IN_FLIGHT_BYTES (BATCHES * BIDE_BATCH_BYTES)
+/* More batches in flight do not make it faster. Each may hold BIDE_BATCH_BYTES of bodies, or one larger
+ * body, which goes alone. */
+#define IN_FLIGHT_BATCHES 3
+#define IN_FLIGHT_BYTES   (IN_FLIGHT_BATCHES * BIDE_BATCH_BYTES)
+#define BATCHES           (IN_FLIGHT_BATCHES + 1) /* and the open one */
 
 struct batch {
-    bide_op op;
-    bool completed; /* and not reported yet */
     size_t count;
     size_t bytes;
     bide_put_item items[BIDE_BATCH_JOBS];
     uint64_t numbers[BIDE_BATCH_JOBS];
 };
 
-/* A ring of batches: from first on, in_flight batches are sent; the next one is open for puts. */
 struct bulk_put {
-    struct pipeline pipeline;
+    struct ordered_pipeline *pipeline;
     bide_slice topic;
     const bide_put_options *options;
     bi_bulk_put_done *on_done;
     void *user;
     bool stopped;
-    size_t first, in_flight;
-    size_t bytes; /* of the bodies in flight */
+    size_t open; /* index of the batch that jobs are added to; the others are in flight or empty */
     struct batch *batches[BATCHES];
-    struct put_json *arguments; /* of the open batch */
+    struct put_json *arguments; /* of the jobs in the open batch */
 };
+
+static void on_batch_done(void *user, struct op_slot *slot);
 
 int bi_bulk_put_new(struct bulk_put **out, const struct cli *cli, bide_slice topic,
                     const bide_put_options *options, bi_bulk_put_done *on_done, void *user)
@@ -42,16 +40,21 @@ int bi_bulk_put_new(struct bulk_put **out, const struct cli *cli, bide_slice top
         (bulk_put->arguments = malloc(BIDE_BATCH_JOBS * sizeof(*bulk_put->arguments))) != NULL;
     for (size_t i = 0; allocated && i < BATCHES; i++)
         allocated = (bulk_put->batches[i] = calloc(1, sizeof(struct batch))) != NULL;
-    int exit = allocated ? bi_pipeline_open(&bulk_put->pipeline, cli)
-                         : bi_cli_error(cli, BI_EXIT_FAILED, "out of memory");
-    if (!allocated || exit != BI_EXIT_OK) {
+    if (!allocated) {
         bi_bulk_put_free(bulk_put);
-        return exit;
+        return bi_cli_error(cli, BI_EXIT_FAILED, "out of memory");
     }
+
     bulk_put->topic = topic;
     bulk_put->options = options;
     bulk_put->on_done = on_done;
     bulk_put->user = user;
+    bulk_put->pipeline = bi_ordered_pipeline_new(cli, cli->queue, on_batch_done, bulk_put);
+    if (bulk_put->pipeline == NULL) {
+        bi_bulk_put_free(bulk_put);
+        return BI_EXIT_FAILED;
+    }
+    bi_ordered_pipeline_set_limits(bulk_put->pipeline, IN_FLIGHT_BATCHES, IN_FLIGHT_BYTES);
     *out = bulk_put;
     return BI_EXIT_OK;
 }
@@ -60,20 +63,19 @@ static void clear_batch(struct batch *batch)
 {
     for (size_t i = 0; i < batch->count; i++)
         bide_buf_unref(batch->items[i].buf);
-    batch->completed = false;
     batch->count = batch->bytes = 0;
 }
 
 static struct batch *open_batch(const struct bulk_put *bulk_put)
 {
-    return bulk_put->batches[(bulk_put->first + bulk_put->in_flight) % BATCHES];
+    return bulk_put->batches[bulk_put->open];
 }
 
 void bi_bulk_put_free(struct bulk_put *bulk_put)
 {
     if (bulk_put == NULL)
         return;
-    bi_pipeline_close(&bulk_put->pipeline);
+    bi_ordered_pipeline_free(bulk_put->pipeline);
     for (size_t i = 0; i < BATCHES && bulk_put->batches[i] != NULL; i++) {
         clear_batch(bulk_put->batches[i]);
         free(bulk_put->batches[i]);
@@ -84,14 +86,7 @@ void bi_bulk_put_free(struct bulk_put *bulk_put)
 
 /* ---- results ---- */
 
-/* Would every following put fail with this code, too? Wrong options of one job are not fatal. */
-static bool is_fatal(int code)
-{
-    return (code < 0 && code != BIDE_EINVAL && code != BIDE_ENOTSUP) || code == BIDE_DRAINING ||
-           code == BIDE_CLOSED;
-}
-
-/* The op has the sentence of the first item that was refused: "item 3: ...". */
+/* The op has the error text of the first item that was rejected: "item 3: ...". */
 static const char *error_of(const bide_op *op, size_t index)
 {
     unsigned long item;
@@ -101,79 +96,55 @@ static const char *error_of(const bide_op *op, size_t index)
     return op->status != BIDE_OK ? op->error : "";
 }
 
-static void report_item(struct bulk_put *bulk_put, const struct batch *batch, size_t i)
+static void report_item(struct bulk_put *bulk_put, const bide_op *op, const struct batch *batch,
+                        size_t i)
 {
     const bide_put_item *item = &batch->items[i];
-    int code = item->status != BIDE_OK ? item->status : batch->op.status;
+    int code = item->status != BIDE_OK ? item->status : op->status;
     struct put_result result = {.number = batch->numbers[i], .id = item->id, .code = code};
-    result.error = code == BIDE_OK ? "" : error_of(&batch->op, i);
-    bulk_put->stopped = bulk_put->stopped || is_fatal(code);
+    result.error = code == BIDE_OK ? "" : error_of(op, i);
+    bulk_put->stopped = bulk_put->stopped || bi_cli_is_fatal(code);
     bulk_put->on_done(bulk_put->user, &result);
 }
 
-/* In the order of sending, whatever the order of the completions. */
-static void report_completed(struct bulk_put *bulk_put)
+static void on_batch_done(void *user, struct op_slot *slot)
 {
-    while (bulk_put->in_flight > 0 && bulk_put->batches[bulk_put->first]->completed) {
-        struct batch *batch = bulk_put->batches[bulk_put->first];
-        for (size_t i = 0; i < batch->count; i++)
-            report_item(bulk_put, batch, i);
-        assert(bulk_put->bytes >= batch->bytes);
-        bulk_put->bytes -= batch->bytes;
-        clear_batch(batch);
-        bulk_put->first = (bulk_put->first + 1) % BATCHES;
-        bulk_put->in_flight--;
-    }
-}
+    struct bulk_put *bulk_put = user;
+    struct batch *batch = slot->extra;
 
-static void completed(bide_op *op)
-{
-    struct batch *batch = op->user;
-    batch->completed = true;
+    for (size_t i = 0; i < batch->count; i++)
+        report_item(bulk_put, &slot->op, batch, i);
+    clear_batch(batch);
 }
 
 /* ---- sending ---- */
 
-/* Keeps one batch open. */
-static void make_room(struct bulk_put *bulk_put)
-{
-    report_completed(bulk_put);
-    while (bulk_put->in_flight == BATCHES - 1 || bulk_put->bytes > IN_FLIGHT_BYTES) {
-        bi_pipeline_wait(&bulk_put->pipeline);
-        report_completed(bulk_put);
-    }
-}
-
 void bi_bulk_put_flush(struct bulk_put *bulk_put)
 {
     struct batch *batch = open_batch(bulk_put);
-    bide_op *op = &batch->op;
-
     if (batch->count == 0)
         return;
-    memset(op, 0, sizeof(*op));
-    op->kind = BIDE_OP_PUT_MANY;
-    op->done = completed;
-    op->user = batch;
-    op->put_many = (bide_put_many_args){.items = batch->items, .count = batch->count};
-    bulk_put->in_flight++;
-    bulk_put->bytes += batch->bytes;
-    bi_pipeline_submit(&bulk_put->pipeline, &op, 1);
-    make_room(bulk_put);
+
+    struct op_slot *slot = bi_ordered_pipeline_get_slot(bulk_put->pipeline, batch->bytes);
+    slot->extra = batch;
+    slot->op.kind = BIDE_OP_PUT_MANY;
+    slot->op.put_many = (bide_put_many_args){.items = batch->items, .count = batch->count};
+    bi_ordered_pipeline_submit(bulk_put->pipeline);
+
+    /* At most IN_FLIGHT_BATCHES are in flight, so the next one in turn has completed. */
+    bi_ordered_pipeline_poll(bulk_put->pipeline);
+    bulk_put->open = (bulk_put->open + 1) % BATCHES;
+    assert(open_batch(bulk_put)->count == 0);
 }
 
 static bide_put_item *add_item(struct bulk_put *bulk_put, uint64_t number, bide_buf *body)
 {
     size_t size = bide_buf_size(body);
     struct batch *batch = open_batch(bulk_put);
-
-    /* A body larger than a batch is sent alone. */
     if (batch->count > 0 && batch->bytes + size > BIDE_BATCH_BYTES) {
         bi_bulk_put_flush(bulk_put);
         batch = open_batch(bulk_put);
     }
-
-    assert(batch->count < BIDE_BATCH_JOBS);
     bide_put_item *item = &batch->items[batch->count];
     *item = (bide_put_item){.topic = bulk_put->topic, .buf = body, .options = bulk_put->options};
     batch->numbers[batch->count++] = number;
@@ -196,7 +167,6 @@ void bi_bulk_put_add(struct bulk_put *bulk_put, uint64_t number, bide_buf *body)
 void bi_bulk_put_add_json(struct bulk_put *bulk_put, uint64_t number, struct put_json *line)
 {
     bide_put_item *item = add_item(bulk_put, number, line->body);
-    /* One array is enough: bide_submit() has read the options when it returns. */
     struct put_json *saved = &bulk_put->arguments[open_batch(bulk_put)->count - 1];
     bi_put_json_move(saved, line);
     item->options = &saved->options;
@@ -205,31 +175,23 @@ void bi_bulk_put_add_json(struct bulk_put *bulk_put, uint64_t number, struct put
     flush_if_full(bulk_put);
 }
 
-static void wait_all(struct bulk_put *bulk_put)
-{
-    report_completed(bulk_put);
-    while (bulk_put->in_flight > 0) {
-        bi_pipeline_wait(&bulk_put->pipeline);
-        report_completed(bulk_put);
-    }
-}
+/* ---- waiting ---- */
 
 void bi_bulk_put_drain(struct bulk_put *bulk_put)
 {
     bi_bulk_put_flush(bulk_put);
-    wait_all(bulk_put);
+    bi_ordered_pipeline_drain(bulk_put->pipeline);
 }
 
 void bi_bulk_put_discard(struct bulk_put *bulk_put)
 {
     clear_batch(open_batch(bulk_put));
-    wait_all(bulk_put);
+    bi_ordered_pipeline_drain(bulk_put->pipeline);
 }
 
 void bi_bulk_put_poll(struct bulk_put *bulk_put)
 {
-    bi_pipeline_poll(&bulk_put->pipeline);
-    report_completed(bulk_put);
+    bi_ordered_pipeline_poll(bulk_put->pipeline);
 }
 
 bool bi_bulk_put_is_stopped(const struct bulk_put *bulk_put)
@@ -244,10 +206,10 @@ size_t bi_bulk_put_buffered(const struct bulk_put *bulk_put)
 
 bool bi_bulk_put_in_flight(const struct bulk_put *bulk_put)
 {
-    return bulk_put->in_flight > 0;
+    return bi_ordered_pipeline_oldest(bulk_put->pipeline) != NULL;
 }
 
 int bi_bulk_put_fd(const struct bulk_put *bulk_put)
 {
-    return bi_pipeline_fd(&bulk_put->pipeline);
+    return bi_ordered_pipeline_fd(bulk_put->pipeline);
 }

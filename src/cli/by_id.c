@@ -4,162 +4,171 @@
 #include "cli/input.h"
 #include "cli/interrupt.h"
 #include "cli/job_json.h"
-#include "cli/pipeline.h"
+#include "cli/ordered_pipeline.h"
 #include "cli/verb.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#define BATCH_OPS   256 /* ops on their way at the same time */
-#define ID_LINE_MAX 64  /* bytes of a line with an id and a token */
+#define ID_LINE_MAX 64 /* bytes of a line with an id and a token */
 
-struct batch_op {
-    bide_op op;
-    uint64_t id;
-    uint64_t line; /* 0: it was a word */
-};
+uint64_t bi_by_id_token;
 
-struct batch {
+struct id_run {
     const struct cli *cli;
     const struct id_verb *id_verb;
-    struct pipeline pipeline;
-    struct batch_op *items;
-    size_t count;
+    struct ordered_pipeline *pipeline;
+    bide_op template; /* of each op, without id and token */
     uint64_t reported, failures;
-    uint64_t line; /* the last that was told */
-    int exit;      /* of the first that was refused */
-    bool failed;   /* for a reason that others do not escape */
+    uint64_t line; /* the last that was reported; 0: the jobs are arguments */
+    int exit;      /* of the first job that was rejected */
+    bool failed;   /* further jobs would fail in the same way */
 };
 
-/* ---- words ---- */
+/* ---- arguments ---- */
 
 static bool reads_input(const struct cli *cli)
 {
     return cli->word_count == 1 && strcmp(cli->words[0], "-") == 0;
 }
 
-int bi_by_id_check(const struct cli *cli, const struct id_verb *id_verb)
+static int check_words(const struct cli *cli, const struct id_verb *id_verb)
 {
     uint64_t id;
+
     if (reads_input(cli))
-        return id_verb->token == 0
+        return bi_by_id_token == 0
                    ? BI_EXIT_OK
-                   : bi_cli_usage_error(cli, "with - the token stands behind the id in "
-                                             "each line, and there is no --token");
+                   : bi_cli_usage_error(cli,
+                                        "--token and - are both given: with - the token follows "
+                                        "the id in each line");
     for (size_t i = 0; i < cli->word_count; i++)
         if (!bi_cli_parse_id(cli, cli->words[i], &id))
             return BI_EXIT_USAGE;
-    if (id_verb->token != 0 && cli->word_count > 1)
-        return bi_cli_usage_error(cli, "a --token is that of one job, and there are %zu",
+
+    if (bi_by_id_token != 0 && cli->word_count > 1)
+        return bi_cli_usage_error(cli, "--token is for one job, but %zu are given",
                                   cli->word_count);
-    if (id_verb->requires_token && id_verb->token == 0)
-        return bi_cli_usage_error(cli,
-                                  "the --token is missing, which \"bide reserve\" printed: only "
-                                  "the holder of a job can %s it",
-                                  cli->verb->name);
+    if (id_verb->token == BI_TOKEN_REQUIRED && bi_by_id_token == 0)
+        return bi_cli_usage_error(
+            cli,
+            "missing --token, as printed by \"bide reserve\": only the holder "
+            "of a job can %s it",
+            cli->verb->name);
     return BI_EXIT_OK;
 }
 
-/* ---- telling ---- */
-
-void bi_by_id_print(const struct id_verb *id_verb, const struct cli *cli, const bide_op *op,
-                    uint64_t id)
+int bi_by_id_check(struct cli *cli)
 {
-    (void)op;
+    const struct id_verb *id_verb = cli->verb->data;
+    int exit = id_verb->check == NULL ? BI_EXIT_OK : id_verb->check(cli);
+    return exit == BI_EXIT_OK ? check_words(cli, id_verb) : exit;
+}
+
+/* ---- results ---- */
+
+static void print_default(const struct id_run *run, uint64_t id)
+{
+    const struct cli *cli = run->cli;
     if (cli->json)
         bi_cli_print_json(cli,
                           json_pack("{s:I, s:s}", "id", (json_int_t)id, "verb", cli->verb->name));
     else if (cli->out_terminal)
-        printf("job %llu %s\n", (unsigned long long)id, id_verb->past_tense);
+        printf("job %llu %s\n", (unsigned long long)id, run->id_verb->past_tense);
 }
 
-static void count_failure(struct batch *batch, int exit)
+static void count_failure(struct id_run *run, int exit)
 {
-    batch->failures++;
-    if (batch->exit == BI_EXIT_OK)
-        batch->exit = exit;
+    run->failures++;
+    if (run->exit == BI_EXIT_OK)
+        run->exit = exit;
 }
 
-/* Most sentences name the job themselves. */
-static void print_failure(struct batch *batch, const struct batch_op *batch_op)
+/* Names the line, and the job unless the error text of the op does. */
+static void print_failure(struct id_run *run, const bide_op *op, uint64_t id)
 {
     char job[40], line[40] = "", subject[80];
-    const char *error = batch_op->op.error;
-    snprintf(job, sizeof(job), "job %llu", (unsigned long long)batch_op->id);
-    if (batch_op->line > 0)
-        snprintf(line, sizeof(line), "line %llu", (unsigned long long)batch_op->line);
+    const char *error = op->error;
+
+    snprintf(job, sizeof(job), "job %llu", (unsigned long long)id);
+    if (run->line > 0)
+        snprintf(line, sizeof(line), "line %llu", (unsigned long long)run->line);
     if (strstr(error, job) != NULL)
         job[0] = 0;
     snprintf(subject, sizeof(subject), "%s%s%s", line, line[0] != 0 && job[0] != 0 ? ", " : "",
              job);
-    if (batch_op->op.status == BIDE_CANCEL_WANTED)
-        error = "it is extended, but somebody wants it to stop";
-    count_failure(batch, bi_cli_report(batch->cli, subject[0] == 0 ? NULL : subject,
-                                       batch_op->op.status, error));
+
+    if (op->status == BIDE_CANCEL_WANTED)
+        error = "the lease is extended, but the job was cancelled and should stop";
+    count_failure(run,
+                  bi_cli_report(run->cli, subject[0] == 0 ? NULL : subject, op->status, error));
 }
 
-static void print(struct batch *batch, const struct batch_op *batch_op)
+static void on_done(void *user, struct op_slot *slot)
 {
-    const struct id_verb *id_verb = batch->id_verb;
-    int code = batch_op->op.status;
-    batch->reported++;
-    batch->line = batch_op->line;
-    if (code == BIDE_OK || code == id_verb->accepted_status)
-        (id_verb->print != NULL ? id_verb->print : bi_by_id_print)(id_verb, batch->cli,
-                                                                   &batch_op->op, batch_op->id);
-    if (code != BIDE_OK)
-        print_failure(batch, batch_op);
-    batch->failed = batch->failed || (code < 0 && code != BIDE_EINVAL);
-}
+    struct id_run *run = user;
+    const struct id_verb *id_verb = run->id_verb;
+    int code = slot->op.status;
 
-/* ---- one round ---- */
-
-static void ignore_completion(bide_op *op)
-{
-    (void)op;
-}
-
-static void add(struct batch *batch, uint64_t id, uint64_t token, uint64_t line)
-{
-    struct batch_op *batch_op = &batch->items[batch->count++];
-    *batch_op = (struct batch_op){.id = id, .line = line};
-    batch->id_verb->build_op(batch->id_verb, &batch_op->op, id, token);
-    batch_op->op.done = ignore_completion;
-}
-
-static void run_batch(struct batch *batch)
-{
-    bide_op *ops[BATCH_OPS];
-    for (size_t i = 0; i < batch->count; i++)
-        ops[i] = &batch->items[i].op;
-    bi_pipeline_submit(&batch->pipeline, ops, batch->count);
-    while (batch->pipeline.in_flight > 0)
-        bi_pipeline_wait(&batch->pipeline);
-    for (size_t i = 0; i < batch->count; i++)
-        print(batch, &batch->items[i]);
-    batch->count = 0;
-}
-
-static bool should_stop(const struct batch *batch)
-{
-    return bi_interrupted() || batch->failed || ferror(stdout);
-}
-
-static int run_args(struct batch *batch)
-{
-    int exit = batch->id_verb->token == 0 ? BI_EXIT_OK : bi_cli_require_leases(batch->cli);
-    for (size_t i = 0; exit == BI_EXIT_OK && i < batch->cli->word_count && !should_stop(batch);
-         i++) {
-        uint64_t id;
-        if (!bi_cli_parse_id(batch->cli, batch->cli->words[i], &id))
-            return BI_EXIT_USAGE;
-        add(batch, id, batch->id_verb->token, 0);
-        if (batch->count == BATCH_OPS || i + 1 == batch->cli->word_count)
-            run_batch(batch);
+    run->reported++;
+    run->line = (uint64_t)(uintptr_t)slot->extra;
+    if (code == BIDE_OK || code == id_verb->accepted_status) {
+        if (id_verb->print != NULL)
+            id_verb->print(run->cli, &slot->op, slot->number);
+        else
+            print_default(run, slot->number);
     }
-    return exit;
+    if (code != BIDE_OK)
+        print_failure(run, &slot->op, slot->number);
+
+    /* All ops are of the same kind, so one that is not supported is fatal, too. */
+    run->failed = run->failed || bi_cli_is_fatal(code) || code == BIDE_ENOTSUP;
+}
+
+/* ---- jobs ---- */
+
+/* The arguments of all ops by id begin as bide_lease_args: the id, then the token if they have one. */
+#define HAS_LEASE(type) \
+    (offsetof(type, id) == 0 && offsetof(type, token) == offsetof(bide_lease_args, token))
+_Static_assert(HAS_LEASE(bide_lease_args), "delete, give_back, cancel, kick_job");
+_Static_assert(HAS_LEASE(bide_touch_item), "touch");
+_Static_assert(HAS_LEASE(bide_finish_item), "done");
+_Static_assert(HAS_LEASE(bide_release_args), "release");
+_Static_assert(HAS_LEASE(bide_fail_args), "fail");
+_Static_assert(HAS_LEASE(bide_bury_args), "bury");
+_Static_assert(offsetof(bide_update_args, id) == 0, "update");
+
+static void submit(struct id_run *run, uint64_t id, uint64_t token, uint64_t line)
+{
+    struct op_slot *slot = bi_ordered_pipeline_get_slot(run->pipeline, 0);
+    void (*done)(bide_op * op) = slot->op.done;
+
+    slot->op = run->template;
+    slot->op.done = done;
+    slot->op.user = slot;
+    slot->op.lease.id = id;
+    if (run->id_verb->token != BI_TOKEN_NONE)
+        slot->op.lease.token = token;
+    slot->number = id;
+    slot->extra = (void *)(uintptr_t)line;
+    bi_ordered_pipeline_submit(run->pipeline);
+}
+
+static bool should_stop(const struct id_run *run)
+{
+    return bi_interrupted() || run->failed || ferror(stdout);
+}
+
+static int run_args(struct id_run *run)
+{
+    for (size_t i = 0; i < run->cli->word_count && !should_stop(run); i++) {
+        uint64_t id;
+        if (!bi_cli_parse_id(run->cli, run->cli->words[i], &id))
+            return BI_EXIT_USAGE;
+        submit(run, id, bi_by_id_token, 0);
+    }
+    return BI_EXIT_OK;
 }
 
 /* ---- lines ---- */
@@ -168,109 +177,118 @@ static bool parse_line(bide_slice record, uint64_t *id, uint64_t *token, char *e
 {
     char text[ID_LINE_MAX + 1], reason[BI_ERRMSG_SIZE];
     if (record.data == NULL || memchr(record.data, 0, record.size) != NULL)
-        return bi_errmsg_set(error, "this is no id of a job");
+        return bi_errmsg_set(error, "this is not a job id");
     memcpy(text, record.data, record.size);
     text[record.size] = 0;
     char *rest, *word = strtok_r(text, " \t\r", &rest);
     if (word == NULL || !bi_flag_parse_id(word, id, reason))
-        return bi_errmsg_set(error, "\"%s\" is no id of a job", word == NULL ? "" : word);
+        return bi_errmsg_set(error, "\"%s\" is not a job id", word == NULL ? "" : word);
     word = strtok_r(NULL, " \t\r", &rest);
     *token = 0;
     if (word != NULL && !bi_flag_parse_id(word, token, reason))
-        return bi_errmsg_set(error, "\"%s\" is no token", word);
+        return bi_errmsg_set(error, "\"%s\" is not a token", word);
     if (word != NULL && strtok_r(NULL, " \t\r", &rest) != NULL)
-        return bi_errmsg_set(error, "there is more than an id and a token");
+        return bi_errmsg_set(error, "unexpected text after the id and the token");
     return true;
 }
 
-static int add_line(struct batch *batch, uint64_t line, bide_slice record)
+static int submit_line(struct id_run *run, uint64_t line, bide_slice record)
 {
     char error[BI_ERRMSG_SIZE];
     uint64_t id = 0, token = 0;
+
     bool valid = parse_line(record, &id, &token, error);
-    if (valid && token == 0 && batch->id_verb->requires_token)
-        valid = bi_errmsg_set(error, "there is no token behind the id");
+    if (valid && token == 0 && run->id_verb->token == BI_TOKEN_REQUIRED)
+        valid = bi_errmsg_set(error, "missing token after the id");
     if (!valid) {
-        batch->reported++;
-        count_failure(batch, bi_cli_error(batch->cli, BI_EXIT_USAGE, "line %llu: %s",
-                                          (unsigned long long)line, error));
+        /* Errors are printed in the order of the lines. */
+        bi_ordered_pipeline_drain(run->pipeline);
+        run->reported++;
+        count_failure(run, bi_cli_error(run->cli, BI_EXIT_USAGE, "line %llu: %s",
+                                        (unsigned long long)line, error));
         return BI_EXIT_OK;
     }
-    int exit = token == 0 ? BI_EXIT_OK : bi_cli_require_leases(batch->cli);
+
+    int exit = token == 0 ? BI_EXIT_OK : bi_cli_require_leases(run->cli);
     if (exit == BI_EXIT_OK)
-        add(batch, id, token, line);
+        submit(run, id, token, line);
     return exit;
 }
 
-/* Does what has gathered while there is nothing to read. */
-static int read_input(struct batch *batch, struct input *input)
+/* Reads more lines. If there are none yet, completes the ops first: a producer that writes a line a
+ * second sees each result at once. */
+static int read_input(struct id_run *run, struct input *input)
 {
     char none;
-    if (batch->count > 0 && !bi_input_is_ready(input))
-        run_batch(batch);
+    if (!bi_input_is_ready(input))
+        bi_ordered_pipeline_drain(run->pipeline);
     fflush(stdout);
-    /* Reading nothing waits until there is something, or a signal. */
-    if (should_stop(batch) || (bi_interrupt_read(input->fd, &none, 0) < 0 && bi_interrupted()))
+
+    /* A read of 0 bytes waits until there is input, or a signal. */
+    if (should_stop(run) || (bi_interrupt_read(input->fd, &none, 0) < 0 && bi_interrupted()))
         return BI_EXIT_OK;
     if (bi_input_fill(input) || errno == EINTR || errno == EAGAIN)
         return BI_EXIT_OK;
-    return bi_cli_error(batch->cli, BI_EXIT_FAILED, "cannot read standard input: %s",
+    return bi_cli_error(run->cli, BI_EXIT_FAILED, "cannot read standard input: %s",
                         strerror(errno));
 }
 
-static int run_lines(struct batch *batch)
+static int run_lines(struct id_run *run)
 {
     struct input input;
     enum bi_input_status result = BI_INPUT_NEED_MORE;
     int exit = BI_EXIT_OK;
+
     bi_input_init(&input, STDIN_FILENO, '\n', ID_LINE_MAX);
-    while (exit == BI_EXIT_OK && result != BI_INPUT_EOF && !should_stop(batch)) {
+    while (exit == BI_EXIT_OK && result != BI_INPUT_EOF && !should_stop(run)) {
         bide_slice record = {NULL, 0};
         result = bi_input_next(&input, &record);
         if (result == BI_INPUT_NEED_MORE)
-            exit = read_input(batch, &input);
+            exit = read_input(run, &input);
         else if (result == BI_INPUT_TOO_LONG)
-            exit = add_line(batch, input.number, (bide_slice){NULL, 0});
+            exit = submit_line(run, input.number, (bide_slice){NULL, 0});
         else if (result == BI_INPUT_RECORD && record.size > 0)
-            exit = add_line(batch, input.number, record);
-        if (batch->count == BATCH_OPS)
-            run_batch(batch);
+            exit = submit_line(run, input.number, record);
     }
-    if (!should_stop(batch))
-        run_batch(batch);
     bi_input_done(&input);
     return exit;
 }
 
-/* ---- all ---- */
+/* ---- the verb ---- */
 
-static int final_exit(const struct batch *batch, int exit)
+static int final_exit(const struct id_run *run, int exit)
 {
     if (bi_interrupted()) {
-        if (batch->line > 0)
-            bi_cli_note(batch->cli, "Interrupted; all up to line %llu is done.",
-                        (unsigned long long)batch->line);
+        if (run->line > 0)
+            bi_cli_note(run->cli, "Interrupted; all up to line %llu is done.",
+                        (unsigned long long)run->line);
         return bi_interrupt_exit();
     }
-    if (exit != BI_EXIT_OK || batch->failed || batch->reported <= 1)
-        return exit != BI_EXIT_OK ? exit : batch->exit;
-    return batch->failures > 0 ? BI_EXIT_PARTIAL : BI_EXIT_OK;
-}
-
-int bi_by_id_run(const struct cli *cli, const struct id_verb *id_verb)
-{
-    struct batch batch = {.cli = cli, .id_verb = id_verb};
-    int exit = bi_interrupt_watch(cli, cli->queue);
-    if (exit == BI_EXIT_OK)
-        exit = bi_pipeline_open(&batch.pipeline, cli);
     if (exit != BI_EXIT_OK)
         return exit;
-    batch.items = calloc(BATCH_OPS, sizeof(*batch.items));
-    if (batch.items == NULL)
-        exit = bi_cli_error(cli, BI_EXIT_FAILED, "out of memory");
-    else
-        exit = reads_input(cli) ? run_lines(&batch) : run_args(&batch);
-    bi_pipeline_close(&batch.pipeline);
-    free(batch.items);
-    return final_exit(&batch, exit);
+    if (run->failed || run->reported <= 1)
+        return run->exit;
+    return run->failures > 0 ? BI_EXIT_PARTIAL : BI_EXIT_OK;
+}
+
+int bi_by_id_run(struct cli *cli)
+{
+    struct id_run run = {.cli = cli, .id_verb = cli->verb->data};
+    bool wants_lease = bi_by_id_token != 0 || run.id_verb->token == BI_TOKEN_REQUIRED;
+
+    int exit = wants_lease ? bi_cli_require_leases(cli) : BI_EXIT_OK;
+    run.template.kind = run.id_verb->kind;
+    if (exit == BI_EXIT_OK && run.id_verb->prepare != NULL)
+        exit = run.id_verb->prepare(cli, &run.template);
+    if (exit == BI_EXIT_OK)
+        exit = bi_interrupt_watch(cli, cli->queue);
+    if (exit != BI_EXIT_OK)
+        return exit;
+
+    run.pipeline = bi_ordered_pipeline_new(cli, cli->queue, on_done, &run);
+    if (run.pipeline == NULL)
+        return BI_EXIT_FAILED;
+    exit = reads_input(cli) ? run_lines(&run) : run_args(&run);
+    bi_ordered_pipeline_free(run.pipeline);
+    return final_exit(&run, exit);
 }

@@ -1,39 +1,50 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * by_id - a verb that does the same to each of several jobs.
+ * by_id - verbs that apply one op to each of several jobs.
  *
- * The jobs are words, or with "-" lines of standard input: an id, or an id, a space and the token
- * of its lease. Many are on their way at the same time; what became of them is said in order. One
- * that is refused is said, and the others go on.
+ * The jobs are arguments, or with "-" lines of standard input: an id, or an id, a space and the token
+ * of its lease. Ops are pipelined; results are printed in the order of the jobs. A job that is rejected
+ * is reported, and the others go on.
  *
- * Answers    Of one job its own exit code; of several BI_EXIT_PARTIAL if any was refused.
+ * A verb is one row: struct verb with .data = &row, .check = bi_by_id_check, .run = bi_by_id_run.
+ *
+ * Returns    For one job its own exit code, for several BI_EXIT_PARTIAL if any was rejected.
  */
 #ifndef BI_BY_ID_H
 #define BI_BY_ID_H
 
 #include "cli/cli.h"
 
-struct id_verb {
-    const char *past_tense; /* "deleted", for people on a terminal */
-    uint64_t token;         /* of --token: only one job then; 0: none */
-    bool requires_token;    /* makes no sense without a token */
-    int accepted_status;    /* an outcome that is told although it is none of BIDE_OK; 0: none */
-
-    /* Sets the kind and all arguments of an op that is zero. What they point to stays. */
-    void (*build_op)(const struct id_verb *id_verb, bide_op *op, uint64_t id, uint64_t token);
-    /* Says what became of a job that was not refused. NULL: bi_by_id_print(). */
-    void (*print)(const struct id_verb *id_verb, const struct cli *cli, const bide_op *op,
-                  uint64_t id);
+enum by_id_token {
+    BI_TOKEN_NONE,     /* the op has no lease */
+    BI_TOKEN_OPTIONAL, /* without a token the op applies to jobs that are not reserved */
+    BI_TOKEN_REQUIRED,
 };
 
-/* For a verb's check(): are the words ids, and is there a token where there must be one?
- * BI_EXIT_OK, or says what is wrong. */
-int bi_by_id_check(const struct cli *cli, const struct id_verb *id_verb);
+struct id_verb {
+    bide_op_kind kind;
+    const char *past_tense; /* "deleted", printed on a terminal */
+    enum by_id_token token;
+    int accepted_status; /* a status besides BIDE_OK whose result is printed; 0: none */
 
-int bi_by_id_run(const struct cli *cli, const struct id_verb *id_verb);
+    /* Checks the flags; BI_EXIT_OK or the code of a usage error. NULL: nothing to check. */
+    int (*check)(const struct cli *cli);
+    /* Fills in the op, except id and token, once for all jobs; what it points to must stay. Returns an
+     * exit code. NULL: nothing to fill in. */
+    int (*prepare)(const struct cli *cli, bide_op *op);
+    /* Prints the result for a job that was not rejected. NULL: "job 12 deleted". */
+    void (*print)(const struct cli *cli, const bide_op *op, uint64_t id);
+};
 
-/* {"id":12,"verb":"delete"}; on a terminal "job 12 deleted"; nothing elsewhere. */
-void bi_by_id_print(const struct id_verb *id_verb, const struct cli *cli, const bide_op *op,
-                    uint64_t id);
+/* The value of --token, which all these verbs share; 0: not given. */
+extern uint64_t bi_by_id_token;
+
+#define BI_FLAG_TOKEN                                  \
+    BI_FLAG_ID('t', "token", "TOKEN", &bi_by_id_token, \
+               "token of the lease, as printed by \"bide reserve\"")
+
+/* check and run of a struct verb whose data is a struct id_verb. */
+int bi_by_id_check(struct cli *cli);
+int bi_by_id_run(struct cli *cli);
 
 #endif

@@ -32,15 +32,22 @@ int bi_cli_exit_code(int code)
     return code > 0 ? BI_EXIT_REFUSED : BI_EXIT_FAILED;
 }
 
-/* ---- what is wrong ---- */
+bool bi_cli_is_fatal(int code)
+{
+    if (code < 0)
+        return code != BIDE_EINVAL && code != BIDE_ENOTSUP;
+    return code == BIDE_DRAINING || code == BIDE_CLOSED;
+}
+
+/* ---- errors ---- */
 
 static const char *verb_name(const struct cli *cli)
 {
     return cli->verb == NULL ? "" : cli->verb->name;
 }
 
-/* Writes to standard error at once, so that lines of several commands do not mix. What others have
- * named (files, errors, processes) steers no terminal. */
+/* Writes a line to standard error in one call, so that lines of several commands do not mix. Control
+ * characters are escaped: file names and errors come from other users. */
 static void write_sanitized(const struct cli *cli, bi_print_fn *print, const char *text,
                             const char *end)
 {
@@ -54,7 +61,7 @@ static void write_sanitized(const struct cli *cli, bi_print_fn *print, const cha
         good = !ferror(to);
         good = fclose(to) == 0 && good;
     }
-    /* Without memory in pieces: "out of memory" must not be lost for lack of it. */
+    /* Without memory it is written in pieces, so that "out of memory" can be printed. */
     if (good) {
         fwrite(shown, 1, size, stderr);
     } else {
@@ -64,7 +71,7 @@ static void write_sanitized(const struct cli *cli, bi_print_fn *print, const cha
     free(shown);
 }
 
-/* Takes the object over. */
+/* Takes the reference to the object. */
 static bool print_object(json_t *object)
 {
     char *line = object == NULL ? NULL : json_dumps(object, JSON_COMPACT);
@@ -84,7 +91,7 @@ static bool print_json_error(int code, int exit, const char *message)
                                   code == BIDE_OK ? NULL : bide_code_name(code), "exit", exit));
 }
 
-/* One line for people; with --json an object, which programs can take apart. */
+/* Prints one line, or with --json an object. */
 static void print_error(const struct cli *cli, int code, int exit, const char *message)
 {
     char line[BI_ERRMSG_SIZE + 40];
@@ -119,7 +126,7 @@ int bi_cli_error(const struct cli *cli, int exit, const char *format, ...)
     return exit;
 }
 
-/* Sentences of calls begin with the name of the call, "put: ", which says nothing here. */
+/* Skips the name of the call at the beginning of a library error, "put: ". */
 static const char *strip_call_name(const char *message)
 {
     const char *at = message;
@@ -202,7 +209,7 @@ void bi_cli_detail(const struct cli *cli, const char *format, ...)
     va_end(args);
 }
 
-/* ---- asking ---- */
+/* ---- confirmation ---- */
 
 bool bi_cli_confirm(const struct cli *cli, const char *format, ...)
 {
@@ -212,7 +219,8 @@ bool bi_cli_confirm(const struct cli *cli, const char *format, ...)
     vsnprintf(question, sizeof(question), format, args);
     va_end(args);
     if (!isatty(STDIN_FILENO) || !cli->err_terminal) {
-        bi_cli_error(cli, BI_EXIT_USAGE, "%.400s There is nobody to ask: say --yes", question);
+        bi_cli_error(cli, BI_EXIT_USAGE, "%.400s Cannot ask without a terminal: use --yes",
+                     question);
         return false;
     }
     write_sanitized(cli, bi_print_line, question, " [y/N] ");
@@ -229,7 +237,7 @@ bool bi_cli_parse_id(const struct cli *cli, const char *word, uint64_t *id)
     char reason[BI_ERRMSG_SIZE];
     if (bi_flag_parse_id(word, id, reason))
         return true;
-    bi_cli_usage_error(cli, "\"%.60s\" is no id of a job: %.200s", word, reason);
+    bi_cli_usage_error(cli, "\"%.60s\" is not a job id: it %s", word, reason);
     return false;
 }
 
@@ -239,14 +247,14 @@ int bi_cli_require_leases(const struct cli *cli)
         return BI_EXIT_OK;
     return bi_cli_error(
         cli, BI_EXIT_REFUSED,
-        "on %.200s a lease ends with the process that took it, and this one ends at once; run a "
-        "program for each job by \"bide work\", or let \"bided\" keep the queue and talk to that",
+        "on %.200s a lease ends with the process that reserved the job, and this one ends at once; "
+        "use \"bide work\" to run a program for each job, or serve the queue with bided",
         cli->shown);
 }
 
-/* ---- the end ---- */
+/* ---- output ---- */
 
-/* Asked of the pipe itself: the write that failed may have been long ago. */
+/* Polls the pipe: errno of the failed write may be lost by now. */
 static bool is_pipe_closed(void)
 {
     struct pollfd out = {.fd = STDOUT_FILENO};
@@ -255,14 +263,14 @@ static bool is_pipe_closed(void)
 
 int bi_cli_flush(const struct cli *cli)
 {
-    static int exit = BI_EXIT_OK; /* that it failed is said once */
+    static int exit = BI_EXIT_OK; /* an error is printed once */
     errno = 0;
     if (exit != BI_EXIT_OK || (fflush(stdout) == 0 && !ferror(stdout)))
         return exit;
     if (errno == EPIPE || is_pipe_closed())
         exit = BI_EXIT_PIPE;
     else if (errno == 0)
-        exit = bi_cli_error(cli, BI_EXIT_FAILED, "not all of the output could be written");
+        exit = bi_cli_error(cli, BI_EXIT_FAILED, "cannot write all of the output");
     else
         exit = bi_cli_error(cli, BI_EXIT_FAILED, "cannot write the output: %s", strerror(errno));
     return exit;

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * cmd_backup.c - bide backup and bide check: one op that may take minutes.
+ */
 #include "cli/connect.h"
 #include "cli/interrupt.h"
 #include "cli/job_json.h"
-#include "cli/long_op.h"
+#include "cli/ordered_pipeline.h"
+#include "cli/progress.h"
 #include "cli/query.h"
 
 #include <errno.h>
@@ -11,32 +15,50 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Before a queue is opened, and perhaps loaded for a minute. */
-static int check(struct cli *cli)
+/* Opens a pipeline for one op of this kind, whose arguments the caller fills in and submits. */
+static int begin_op(const struct cli *cli, bide_op_kind kind, struct ordered_pipeline **pipeline,
+                    bide_op **op)
 {
-    struct stat existing;
-    if (cli->words[0][0] == 0)
-        return bi_cli_usage_error(cli, "the name of the file is empty");
-    if (lstat(cli->words[0], &existing) == 0)
-        return bi_cli_error(cli, BI_EXIT_USAGE,
-                            "%.300s is there already, and nothing is overwritten; name a file "
-                            "that does not exist",
-                            cli->words[0]);
+    int exit = bi_interrupt_watch(cli, cli->queue);
+    if (exit != BI_EXIT_OK)
+        return exit;
+    *pipeline = bi_ordered_pipeline_new(cli, cli->queue, NULL, NULL);
+    if (*pipeline == NULL)
+        return BI_EXIT_FAILED;
+    *op = &bi_ordered_pipeline_get_slot(*pipeline, 0)->op;
+    (*op)->kind = kind;
     return BI_EXIT_OK;
 }
 
-/* A server runs in another folder than we do. False with errno. */
+/* ---- backup ---- */
+
+/* Runs before the queue is opened, which may load for a minute. */
+static int check_backup(struct cli *cli)
+{
+    struct stat existing;
+    if (cli->words[0][0] == 0)
+        return bi_cli_usage_error(cli, "the file name is empty");
+    if (lstat(cli->words[0], &existing) == 0)
+        return bi_cli_error(
+            cli, BI_EXIT_USAGE,
+            "%.300s is there already, and is not overwritten; name a file that does "
+            "not exist",
+            cli->words[0]);
+    return BI_EXIT_OK;
+}
+
+/* The server has another working directory. False with errno. */
 static bool make_absolute(char *path, size_t size, const char *word)
 {
-    char folder[PATH_MAX] = "";
-    if (word[0] != '/' && getcwd(folder, sizeof(folder)) == NULL)
+    char directory[PATH_MAX] = "";
+    if (word[0] != '/' && getcwd(directory, sizeof(directory)) == NULL)
         return false;
-    int length = snprintf(path, size, "%s%s%s", folder, folder[0] == 0 ? "" : "/", word);
+    int length = snprintf(path, size, "%s%s%s", directory, directory[0] == 0 ? "" : "/", word);
     errno = ENAMETOOLONG;
     return length > 0 && (size_t)length < size;
 }
 
-static int print_json(const struct cli *cli, json_int_t bytes)
+static int print_backup_json(const struct cli *cli, json_int_t bytes)
 {
     json_t *object = json_pack("{s:I}", "bytes", bytes);
     if (object != NULL &&
@@ -47,49 +69,52 @@ static int print_json(const struct cli *cli, json_int_t bytes)
     return bi_cli_print_json(cli, object);
 }
 
-static int print_result(const struct cli *cli)
+static int print_backup(const struct cli *cli)
 {
     struct stat file = {.st_size = 0};
     bool damaged = bi_connect_damage_count(cli->queue) > 0;
     int exit = damaged ? BI_EXIT_PARTIAL : BI_EXIT_OK;
     char size[32];
     if (stat(cli->words[0], &file) != 0)
-        return bi_cli_error(cli, BI_EXIT_FAILED,
-                            "%.300s was written, and is not there: %s; the server may have a "
-                            "directory of its own in that place (PrivateTmp= of its unit): choose "
-                            "one that both see, as /var/lib/bide",
-                            cli->words[0], strerror(errno));
+        return bi_cli_error(
+            cli, BI_EXIT_FAILED,
+            "%.300s was written, but is not there: %s; the server may have a "
+            "private directory (PrivateTmp= of its unit): use a directory that both "
+            "see, such as /var/lib/bide",
+            cli->words[0], strerror(errno));
     if (cli->json) {
-        int printed = print_json(cli, (json_int_t)file.st_size);
+        int printed = print_backup_json(cli, (json_int_t)file.st_size);
         return printed == BI_EXIT_OK ? exit : printed;
     }
     bi_print_size(size, (uint64_t)file.st_size);
-    bi_cli_note(cli, "%s is a copy of %s, %s", cli->words[0],
-                damaged ? "the file with its damage" : "all that is stored", size);
+    bi_cli_note(cli, "%s is a copy of the %squeue, %s", cli->words[0], damaged ? "damaged " : "",
+                size);
     return exit;
 }
 
-/* A copy that has begun is completed: half of one is of no use. */
-static int run(struct cli *cli)
+/* The copy is completed after a signal: a part of one is of no use. */
+static int run_backup(struct cli *cli)
 {
-    static struct long_op long_op = {.op = {.kind = BIDE_OP_BACKUP}};
     static char path[PATH_MAX];
     if (!make_absolute(path, sizeof(path), cli->words[0]))
         return bi_cli_error(cli, BI_EXIT_FAILED, "%.200s: %s", cli->words[0], strerror(errno));
-    long_op.op.backup.path = path;
-    int exit = bi_interrupt_watch(cli, cli->queue);
-    if (exit == BI_EXIT_OK)
-        exit = bi_long_op_submit(&long_op, cli);
-    while (exit == BI_EXIT_OK && !bi_long_op_wait(&long_op, -1))
-        if (bi_interrupted())
-            bi_cli_note(cli, "the copy is being completed; Ctrl-C once more ends at once");
-    bi_long_op_end(&long_op);
+
+    struct ordered_pipeline *pipeline;
+    bide_op *op;
+    int exit = begin_op(cli, BIDE_OP_BACKUP, &pipeline, &op);
     if (exit != BI_EXIT_OK)
         return exit;
-    if (long_op.op.status == BIDE_OK)
-        exit = print_result(cli);
+    op->backup.path = path;
+    bi_ordered_pipeline_submit(pipeline);
+    while (!bi_ordered_pipeline_wait(pipeline, -1))
+        if (bi_interrupted())
+            bi_cli_note(cli, "completing the copy; press Ctrl-C again to stop at once");
+
+    if (op->status == BIDE_OK)
+        exit = print_backup(cli);
     else if (!bi_interrupted())
-        exit = bi_cli_report(cli, NULL, long_op.op.status, long_op.op.error);
+        exit = bi_cli_report(cli, NULL, op->status, op->error);
+    bi_ordered_pipeline_free(pipeline);
     return exit == BI_EXIT_OK && bi_interrupted() ? bi_interrupt_exit() : exit;
 }
 
@@ -97,17 +122,99 @@ const struct verb bi_verb_backup = {
     .name = "backup",
     .group = BI_GROUP_STORE,
     .usage = "FILE",
-    .summary = "copy all that is stored to a new file",
-    .details = "The copy is a queue like the one it was made of: open it by --url sqlite:FILE.\n"
-               "A file that exists is not touched. Through a server it is the server that\n"
-               "writes it, as its own user, on its machine, and only for this user and root,\n"
-               "at its unix socket; \"bide export\" copies all jobs from anywhere.\n"
-               "\n"
-               "  bide backup --url sqlite:jobs.db jobs-$(date +%F).db\n"
-               "  bide backup ~/jobs.db            from the server of your own\n"
-               "  bide export > jobs.jsonl         from any other\n",
+    .summary = "copy the stored queue to a new file",
+    .details =
+        "The copy is a complete queue: open it with --url sqlite:FILE. FILE must not exist.\n"
+        "A server writes the file itself, as its own user, on its machine, and only for\n"
+        "its own user and root on its unix socket. \"bide export\" works with any queue.\n"
+        "\n"
+        "  bide backup --url sqlite:jobs.db jobs-$(date +%F).db\n"
+        "  bide backup ~/jobs.db            from the user server\n"
+        "  bide export > jobs.jsonl         from any other\n",
     .min = 1,
     .max = 1,
-    .check = check,
-    .run = run,
+    .check = check_backup,
+    .run = run_backup,
+};
+
+/* ---- check ---- */
+
+static json_t *format_json(const bide_check_report *report, bool healthy)
+{
+    return json_pack("{s:b, s:I, s:I, s:I, s:s*}", "good", healthy, "jobs",
+                     (json_int_t)report->jobs, "damaged", (json_int_t)report->damaged,
+                     "differences", (json_int_t)report->differences, "problem",
+                     report->problem[0] == 0 ? NULL : report->problem);
+}
+
+static void print_report(const struct cli *cli, const bide_check_report *report, bool healthy)
+{
+    char number[32];
+    bi_print_count(cli, number, report->jobs);
+    bi_print_property(cli, "jobs in order", "%s", number);
+    bi_print_count(cli, number, report->damaged);
+    bi_print_property(cli, "damaged", "%s", number);
+    bi_print_count(cli, number, report->differences);
+    bi_print_property(cli, "differences", "%s", number);
+    if (!healthy)
+        bi_print_property_bytes(cli, "problem", report->problem, strlen(report->problem));
+}
+
+static int print_check(const struct cli *cli, const bide_check_report *report)
+{
+    int exit = BI_EXIT_OK;
+    bool healthy = report->damaged == 0 && report->differences == 0 && report->problem[0] == 0;
+    if (cli->json)
+        exit = bi_cli_print_json(cli, format_json(report, healthy));
+    else
+        print_report(cli, report, healthy);
+    if (exit != BI_EXIT_OK || healthy)
+        return exit;
+    return bi_cli_error(cli, BI_EXIT_PARTIAL,
+                        "%.200s is damaged; copy the file as it is before anything else",
+                        cli->shown);
+}
+
+static int run_check(struct cli *cli)
+{
+    static bide_check_report report; /* the queue writes to it also if the wait is interrupted */
+    struct progress progress;
+    struct ordered_pipeline *pipeline;
+    bide_op *op;
+    int exit = begin_op(cli, BIDE_OP_CHECK, &pipeline, &op);
+    if (exit != BI_EXIT_OK)
+        return exit;
+    op->check = (bide_check_args){.report = &report};
+    bi_ordered_pipeline_submit(pipeline);
+    bi_progress_begin(&progress, cli, "checking", 0);
+    while (!bi_ordered_pipeline_wait(pipeline, 200) && !bi_interrupted())
+        bi_progress_set_elapsed(&progress);
+    bi_progress_end(&progress);
+
+    if (op->status == BIDE_PENDING) {
+        bi_cli_note(cli, "interrupted; the check is not complete");
+        exit = bi_interrupt_exit();
+    } else if (op->status == BIDE_OK) {
+        exit = print_check(cli, &report);
+    } else {
+        exit = bi_interrupted() ? bi_interrupt_exit()
+                                : bi_cli_report(cli, NULL, op->status, op->error);
+    }
+    bi_ordered_pipeline_abandon(pipeline);
+    return exit;
+}
+
+const struct verb bi_verb_check = {
+    .name = "check",
+    .group = BI_GROUP_STORE,
+    .usage = "",
+    .summary = "verify the stored queue",
+    .details =
+        "Reads everything that is stored and compares it with the queue in memory. The exit\n"
+        "code is 7 if something is wrong. The queue is usable meanwhile. Damaged rows are\n"
+        "never deleted: they are moved to a table of their own, and counted here.\n"
+        "\n"
+        "  bide check\n"
+        "  bide check --url sqlite:jobs.db && echo good\n",
+    .run = run_check,
 };

@@ -1,22 +1,180 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A quick measurement of any queue, in a topic that nobody else uses, and that is gone afterwards.
+ * cmd_bench.c - a quick benchmark of any queue, in a topic of its own that is removed afterwards.
+ *
+ * Each thread takes the jobs of one step, runs the step and records how long it took, until all jobs
+ * are processed, a step fails or a signal comes. A step that has begun is completed.
  */
-#include "cli/bench_threads.h"
 #include "cli/interrupt.h"
 #include "cli/job_json.h"
+#include "cli/progress.h"
 #include "cli/query.h"
 #include "util/clock.h"
+#include "util/histogram.h"
+#include "util/thread.h"
 
+#include <poll.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
+
+#define THREADS_MAX 256
+#define STEP_JOBS   100 /* jobs of a step, at most */
+
+struct bench_spec {
+    const struct cli *cli;
+    const char *topic;
+    const void *body;
+    size_t body_size;
+    uint64_t jobs;     /* in all */
+    size_t step_jobs;  /* 1 to STEP_JOBS */
+    size_t threads;    /* 1 to THREADS_MAX */
+    const char *label; /* for the progress bar */
+    /* Runs one step with so many jobs. Returns BIDE_OK, or the code of a failed call, of which
+     * bide_last_error() has the text. */
+    int (*step)(const struct bench_spec *spec, size_t jobs);
+};
+
+struct bench_result {
+    uint64_t jobs; /* through */
+    double seconds;
+    struct histogram steps; /* in nanoseconds */
+    int code;               /* of the first that failed */
+    char error[BIDE_ERROR_SIZE];
+};
 
 #define HEADERS            "WHAT|>JOBS|>SECONDS|>JOBS/S|>P50|>P90|>P99|>MAX"
 #define RESERVE_TIMEOUT_MS 10000 /* for a job that is there */
 #define TTR_MS             120000
 
 static uint64_t jobs = 10000, threads = 4, body_size = 100;
+
+/* ---- threads ---- */
+
+struct bench_run {
+    const struct bench_spec *spec;
+    atomic_uint_least64_t jobs_left; /* not yet taken by a thread */
+    atomic_uint_least64_t done_jobs; /* of steps that are done */
+    atomic_size_t running_threads;   /* threads */
+    atomic_bool failed;
+    pthread_mutex_t lock; /* of the result */
+    struct bench_result *result;
+};
+
+struct bench_thread {
+    struct bench_run *bench_run;
+    pthread_t thread;
+    struct histogram steps;
+    uint64_t ended_ns; /* when it had nothing more to do */
+};
+
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* Takes the jobs of the next step; 0: the phase is over. */
+static size_t take_jobs(struct bench_run *bench_run)
+{
+    uint64_t jobs_left = atomic_load(&bench_run->jobs_left), taken;
+    if (atomic_load(&bench_run->failed) || bi_interrupted())
+        return 0;
+    do {
+        taken = jobs_left < bench_run->spec->step_jobs ? jobs_left : bench_run->spec->step_jobs;
+    } while (taken > 0 &&
+             !atomic_compare_exchange_weak(&bench_run->jobs_left, &jobs_left, jobs_left - taken));
+    return (size_t)taken;
+}
+
+static void record_failure(struct bench_run *bench_run, int code)
+{
+    pthread_mutex_lock(&bench_run->lock);
+    if (!atomic_exchange(&bench_run->failed, true)) {
+        bench_run->result->code = code;
+        snprintf(bench_run->result->error, sizeof(bench_run->result->error), "%s",
+                 bide_last_error());
+    }
+    pthread_mutex_unlock(&bench_run->lock);
+}
+
+static void *run_thread(void *arg)
+{
+    struct bench_thread *bench_thread = arg;
+    struct bench_run *bench_run = bench_thread->bench_run;
+    for (size_t count; (count = take_jobs(bench_run)) > 0;) {
+        uint64_t began = now_ns();
+        int code = bench_run->spec->step(bench_run->spec, count);
+        if (code != BIDE_OK) {
+            record_failure(bench_run, code);
+            break;
+        }
+        bi_histogram_add(&bench_thread->steps, now_ns() - began);
+        atomic_fetch_add(&bench_run->done_jobs, count);
+    }
+    bench_thread->ended_ns = now_ns();
+    atomic_fetch_sub(&bench_run->running_threads, 1);
+    return NULL;
+}
+
+static void show_progress(struct bench_run *bench_run)
+{
+    struct progress progress;
+    bi_progress_begin(&progress, bench_run->spec->cli, bench_run->spec->label,
+                      bench_run->spec->jobs);
+    while (atomic_load(&bench_run->running_threads) > 0) {
+        poll(NULL, 0, 5);
+        bi_progress_set(&progress, atomic_load(&bench_run->done_jobs));
+    }
+    bi_progress_end(&progress);
+}
+
+/* Returns the number of threads that were created, which may be fewer than wanted. */
+static size_t start_threads(struct bench_run *bench_run, struct bench_thread *workers)
+{
+    size_t count = 0;
+    atomic_store(&bench_run->running_threads, bench_run->spec->threads);
+    for (; count < bench_run->spec->threads; count++) {
+        workers[count].bench_run = bench_run;
+        if (!bi_thread_start(&workers[count].thread, run_thread, &workers[count]))
+            break;
+    }
+    atomic_fetch_sub(&bench_run->running_threads, bench_run->spec->threads - count);
+    return count;
+}
+
+/* Runs the steps of a phase on all threads. Returns BI_EXIT_OK also if a step failed or a signal came:
+ * result->code and bi_interrupted() tell. */
+static int run_threads(const struct bench_spec *spec, struct bench_result *result)
+{
+    struct bench_thread *workers = calloc(spec->threads, sizeof(*workers));
+    struct bench_run bench_run = {
+        .spec = spec, .result = result, .lock = PTHREAD_MUTEX_INITIALIZER};
+    memset(result, 0, sizeof(*result));
+    atomic_store(&bench_run.jobs_left, spec->jobs);
+    if (workers == NULL)
+        return bi_cli_error(spec->cli, BI_EXIT_FAILED, "out of memory");
+    uint64_t began = now_ns(), ended_ns = began;
+    size_t count = start_threads(&bench_run, workers);
+    show_progress(&bench_run);
+    for (size_t i = 0; i < count; i++) {
+        pthread_join(workers[i].thread, NULL);
+        bi_histogram_merge(&result->steps, &workers[i].steps);
+        if (workers[i].ended_ns > ended_ns)
+            ended_ns = workers[i].ended_ns;
+    }
+    result->seconds = (double)(ended_ns - began) / 1e9;
+    result->jobs = atomic_load(&bench_run.done_jobs);
+    pthread_mutex_destroy(&bench_run.lock);
+    free(workers);
+    if (count < spec->threads)
+        return bi_cli_error(spec->cli, BI_EXIT_FAILED, "cannot create thread %zu of %zu", count,
+                            spec->threads);
+    return BI_EXIT_OK;
+}
 
 /* ---- the steps ---- */
 
@@ -51,7 +209,7 @@ static int cycle(const struct bench_spec *spec, size_t count)
     return code == BIDE_OK ? reserve_one(spec, count) : code;
 }
 
-/* The first refusal of several, of which bide_last_error() has the sentence. */
+/* Returns the first code that is not BIDE_OK; bide_last_error() has its text. */
 static int first_failure(const int *statuses, size_t stride, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -64,7 +222,7 @@ static int first_failure(const int *statuses, size_t stride, size_t count)
 
 static int put_many(const struct bench_spec *spec, size_t count)
 {
-    bide_put_item items[BI_BENCH_STEP_JOBS];
+    bide_put_item items[STEP_JOBS];
     for (size_t i = 0; i < count; i++)
         items[i] = (bide_put_item){.topic = {spec->topic, strlen(spec->topic)},
                                    .body = {spec->body, spec->body_size},
@@ -75,7 +233,7 @@ static int put_many(const struct bench_spec *spec, size_t count)
 
 static int delete_all(const struct bench_spec *spec, bide_job *taken, size_t count)
 {
-    bide_finish_item items[BI_BENCH_STEP_JOBS];
+    bide_finish_item items[STEP_JOBS];
     for (size_t i = 0; i < count; i++) {
         items[i] = (bide_finish_item){.id = taken[i].id, .token = taken[i].token};
         bide_job_clear(&taken[i]);
@@ -87,7 +245,7 @@ static int delete_all(const struct bench_spec *spec, bide_job *taken, size_t cou
 static int reserve_many(const struct bench_spec *spec, size_t count)
 {
     bide_slice topic = {spec->topic, strlen(spec->topic)};
-    bide_job taken[BI_BENCH_STEP_JOBS];
+    bide_job taken[STEP_JOBS];
     while (count > 0) {
         bide_reserve_args args = {.topics = &topic,
                                   .topic_count = 1,
@@ -189,7 +347,7 @@ static void name_topic(char *topic, size_t size)
              (unsigned long long)bi_clock_wall());
 }
 
-/* One by one, where there is no purge. */
+/* Deletes the jobs one by one, on a queue without purge. */
 static int delete_rest(const struct cli *cli, const char *topic)
 {
     bide_job job;
@@ -210,7 +368,7 @@ static int clean_up(const struct cli *cli, const char *topic)
         code = delete_rest(cli, topic);
     if (code == BIDE_OK)
         return BI_EXIT_OK;
-    bi_cli_note(cli, "jobs of the measurement may be left in the topic %s", topic);
+    bi_cli_note(cli, "jobs of the benchmark may be left in topic %s", topic);
     return bi_cli_report_last(cli, code);
 }
 
@@ -218,21 +376,21 @@ static int clean_up(const struct cli *cli, const char *topic)
 
 static size_t step_jobs(const struct phase *phase)
 {
-    size_t fit = body_size == 0 ? BI_BENCH_STEP_JOBS : (size_t)(BIDE_BATCH_BYTES / body_size);
+    size_t fit = body_size == 0 ? STEP_JOBS : (size_t)(BIDE_BATCH_BYTES / body_size);
     if (!phase->many || fit == 0)
         return 1;
-    return fit < BI_BENCH_STEP_JOBS ? fit : BI_BENCH_STEP_JOBS;
+    return fit < STEP_JOBS ? fit : STEP_JOBS;
 }
 
 static int measure(const struct phase *phase, struct bench_spec *spec, struct table *table)
 {
     struct bench_result *result = malloc(sizeof(*result));
     if (result == NULL)
-        return bi_cli_error(spec->cli, BI_EXIT_FAILED, "there is not enough memory");
+        return bi_cli_error(spec->cli, BI_EXIT_FAILED, "out of memory");
     spec->step = phase->step;
     spec->step_jobs = step_jobs(phase);
     spec->label = phase->name;
-    int exit = bi_bench_threads_run(spec, result);
+    int exit = run_threads(spec, result);
     if (exit == BI_EXIT_OK && result->code != BIDE_OK)
         exit = bi_cli_report(spec->cli, phase->title, result->code, result->error);
     if (exit == BI_EXIT_OK && !bi_interrupted())
@@ -257,22 +415,22 @@ static int measure_all(struct cli *cli, const char *topic, const void *body)
     int cleaned = clean_up(cli, topic);
     if (bi_interrupted())
         bi_cli_note(cli, "interrupted; %s",
-                    cleaned == BI_EXIT_OK ? "what was put is gone again" : "see above");
+                    cleaned == BI_EXIT_OK ? "the topic of the benchmark is removed" : "see above");
     return exit == BI_EXIT_OK ? cleaned : exit;
 }
 
 static int check(struct cli *cli)
 {
     if (jobs == 0)
-        return bi_cli_usage_error(cli, "--jobs: nothing can be measured with 0 jobs");
-    if (threads == 0 || threads > BI_BENCH_THREADS_MAX)
-        return bi_cli_usage_error(cli, "--threads: 1 to %d are possible", BI_BENCH_THREADS_MAX);
+        return bi_cli_usage_error(cli, "--jobs must be at least 1");
+    if (threads == 0 || threads > THREADS_MAX)
+        return bi_cli_usage_error(cli, "--threads must be 1 to %d", THREADS_MAX);
     if (body_size > (UINT64_C(1) << 30))
-        return bi_cli_usage_error(cli, "--size: no body is larger than 1 GiB");
+        return bi_cli_usage_error(cli, "--size must be at most 1 GiB");
     return BI_EXIT_OK;
 }
 
-/* The queue is not shut down by a signal: what was put has to be taken out again. */
+/* The queue is not shut down by a signal: the jobs must still be removed. */
 static int run(struct cli *cli)
 {
     char topic[64];
@@ -281,7 +439,7 @@ static int run(struct cli *cli)
         return exit;
     char *body = malloc((size_t)body_size + 1);
     if (body == NULL)
-        return bi_cli_error(cli, BI_EXIT_FAILED, "there is not enough memory for such a body");
+        return bi_cli_error(cli, BI_EXIT_FAILED, "out of memory");
     memset(body, 'b', (size_t)body_size + 1);
     name_topic(topic, sizeof(topic));
     bi_cli_detail(cli, "the topic is %s", topic);
@@ -291,9 +449,9 @@ static int run(struct cli *cli)
 }
 
 static const struct flag flags[] = {
-    BI_FLAG_COUNT('n', "jobs", &jobs, "jobs in each line (default: 10000)"),
-    BI_FLAG_COUNT('c', "threads", &threads, "threads (default: 4)"),
-    BI_FLAG_SIZE('s', "size", &body_size, "bytes of a body (default: 100)"),
+    BI_FLAG_COUNT('n', "jobs", &jobs, "jobs of each test (default: 10000)"),
+    BI_FLAG_COUNT('c', "threads", &threads, "number of threads (default: 4)"),
+    BI_FLAG_SIZE('s', "size", &body_size, "size of a body (default: 100)"),
     BI_FLAGS_END,
 };
 
@@ -301,16 +459,16 @@ const struct verb bi_verb_bench = {
     .name = "bench",
     .group = BI_GROUP_STORE,
     .usage = "",
-    .summary = "a quick measurement of the queue",
-    .details = "Puts jobs into a topic of its own, takes them out again, and shows how many\n"
-               "went through in a second, and how long one call took (those with \"many\": one\n"
-               "call of up to 100 jobs): half of them at most P50, 90 % at most P90, 99 % at\n"
-               "most P99. Nothing is left behind, also after Ctrl-C. Whoever works on the\n"
-               "queue meanwhile is slower, and so is the measurement.\n"
-               "\n"
-               "  bide bench --url sqlite:/tmp/try.db\n"
-               "  bide bench -n 100000 -c 16 --size 1KiB\n"
-               "  bide bench --json | jq .jobs_per_second\n",
+    .summary = "benchmark the queue",
+    .details =
+        "Puts jobs into a topic of its own, reserves and deletes them, and prints the throughput\n"
+        "and the latency of a call (\"many\": a call of up to 100 jobs): median, 90th and 99th\n"
+        "percentile, maximum. The topic is removed at the end, also after Ctrl-C. Other\n"
+        "clients of the queue are slowed down, and slow down the benchmark.\n"
+        "\n"
+        "  bide bench --url sqlite:/tmp/try.db\n"
+        "  bide bench -n 100000 -c 16 --size 1KiB\n"
+        "  bide bench --json | jq .jobs_per_second\n",
     .flags = flags,
     .check = check,
     .traits = BI_VERB_CREATES_FILE,

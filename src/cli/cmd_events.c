@@ -11,7 +11,7 @@
 
 #define EVENTS_MAX 1000
 #define CAPACITY   100000
-#define POLL_MS    1000 /* how soon it is noticed that nobody reads any more */
+#define POLL_MS    1000 /* interval of checking that the output has a reader */
 
 static uint32_t kinds;
 static uint64_t max;
@@ -30,9 +30,8 @@ static bool parse_kind(const char *name, size_t size, uint32_t *bits, char *erro
         bi_suggest_consider(&suggestion, known, name, size);
     }
     if (suggestion.best != NULL)
-        return bi_errmsg_set(error, "has a kind that there is not; did you mean %s?",
-                             suggestion.best);
-    return bi_errmsg_set(error, "has a kind that there is not; \"bide help events\" lists them");
+        return bi_errmsg_set(error, "has an unknown kind; did you mean %s?", suggestion.best);
+    return bi_errmsg_set(error, "has an unknown kind; see \"bide help events\"");
 }
 
 static bool parse_kinds(const char *text, void *to, char *error)
@@ -66,7 +65,7 @@ static int show(const struct cli *cli, const bide_event *event)
     return BI_EXIT_OK;
 }
 
-/* In the feed, where they are missing; and for people beside it. */
+/* Reports lost events at their place in the stream. */
 static int show_lost(const struct cli *cli, uint64_t lost)
 {
     if (lost == 0)
@@ -78,7 +77,7 @@ static int show_lost(const struct cli *cli, uint64_t lost)
     return BI_EXIT_OK;
 }
 
-/* Whoever read the output may have gone while nothing happens. */
+/* Returns false if the reader of the output has gone. */
 static bool is_pipe_open(void)
 {
     struct pollfd fd = {.fd = STDOUT_FILENO, .events = 0};
@@ -87,12 +86,12 @@ static bool is_pipe_open(void)
 
 /* ---- following ---- */
 
-/* That nothing comes because nobody is there is told once, until something comes again. */
+/* Reports a lost connection once, until an event arrives. */
 static void note_disconnect(const struct cli *cli, bool *noted)
 {
     const char *message = strstr(bide_last_error(), "no connection");
     if (!*noted && message != NULL) {
-        bi_cli_note(cli, "%s; events go on when there is one again", message);
+        bi_cli_note(cli, "%s; events continue after a reconnect", message);
         *noted = true;
     }
 }
@@ -142,11 +141,11 @@ static int run(struct cli *cli)
     int code = bide_subscribe(cli->queue, topic, kinds, CAPACITY, &subscription);
     if (code != BIDE_OK)
         return bi_query_report(cli, code);
-    bi_cli_note(cli, "events of %s from now on; Ctrl-C ends", topic == NULL ? "all topics" : topic);
+    bi_cli_note(cli, "following events of %s; Ctrl-C stops", topic == NULL ? "all topics" : topic);
     if ((bide_capabilities(cli->queue) & BIDE_CAN_SHARE) == 0)
         bi_cli_note(cli,
-                    "nobody else can use %.200s meanwhile: only what time brings can be seen; "
-                    "let \"bided\" keep the queue",
+                    "%.200s is open in this process only: no other process can change its jobs; "
+                    "serve the queue with bided",
                     cli->shown);
     exit = follow(cli, subscription);
     bide_unsubscribe(cli->queue, subscription);
@@ -154,8 +153,8 @@ static int run(struct cli *cli)
 }
 
 static const struct flag flags[] = {
-    {'k', "kinds", "KIND,...", "only these", parse_kinds, &kinds},
-    BI_FLAG_COUNT('c', "count", &max, "end after so many (default: unlimited, until Ctrl-C)"),
+    {'k', "kinds", "KIND,...", "only these kinds", parse_kinds, &kinds},
+    BI_FLAG_COUNT('c', "count", &max, "stop after N events (default: unlimited)"),
     BI_FLAGS_END,
 };
 
@@ -163,9 +162,10 @@ const struct verb bi_verb_events = {
     .name = "events",
     .group = BI_GROUP_QUERY,
     .usage = "[TOPIC]",
-    .summary = "what happens to jobs, as it happens",
-    .details = "One line an event: when (UTC), what, the state of the job afterwards, its id,\n"
-               "its topic. What a slow reader, or a connection that breaks, loses is said.\n"
+    .summary = "follow the events of jobs",
+    .details = "Prints one line per event: time (UTC), kind, new state of the job, id and topic.\n"
+               "Events that are lost, because the reader is slow or the connection broke, are\n"
+               "counted.\n"
                "Kinds: put, ready, reserved, released, failed, timed_out, buried, kicked,\n"
                "updated, cancel_wanted, done, deleted, expired, retired.\n"
                "\n"

@@ -16,10 +16,9 @@ static const char *output;
 static bool force;
 
 static const struct flag flags[] = {
-    BI_FLAG_STATE('s', "state", &state,
-                  "only jobs that are delayed, ready, reserved, buried, done"),
-    BI_FLAG_STRING('o', "output", "FILE", &output, "write to this file, which must not exist"),
-    BI_FLAG_BOOL('f', "force", &force, "replace a file that exists"),
+    BI_FLAG_STATE('s', "state", &state, "only jobs in this state"),
+    BI_FLAG_STRING('o', "output", "FILE", &output, "write to FILE, which must not exist"),
+    BI_FLAG_BOOL('f', "force", &force, "replace an existing file"),
     BI_FLAGS_END,
 };
 
@@ -34,15 +33,15 @@ static int check(struct cli *cli)
 {
     for (size_t i = 0; i < cli->word_count; i++)
         if (!bi_topic_name_valid((bide_slice){cli->words[i], strlen(cli->words[i])}))
-            return bi_cli_usage_error(cli, "\"%.60s\" is no name of a topic", cli->words[i]);
+            return bi_cli_usage_error(cli, "\"%.60s\" is not a valid topic name", cli->words[i]);
     return bi_outfile_check(cli, output, force);
 }
 
-/* Takes the value over. */
+/* Takes the reference to the value. */
 static int write_line(const struct exporter *out, json_t *value)
 {
     if (value == NULL)
-        return bi_cli_error(out->cli, BI_EXIT_FAILED, "there is not enough memory");
+        return bi_cli_error(out->cli, BI_EXIT_FAILED, "out of memory");
     bool good = bi_job_json_write(out->file.to, value);
     json_decref(value);
     return good ? BI_EXIT_OK : bi_outfile_error(&out->file);
@@ -77,7 +76,7 @@ static int write_pause(void *user, const struct pause *pause)
     return write_line(out, bi_pauses_to_json(pause));
 }
 
-/* The last line says that nothing is missing. */
+/* The last line proves that the export is complete. */
 static int write_all(struct exporter *out)
 {
     int exit =
@@ -120,7 +119,7 @@ static int print_summary(const struct exporter *out, int exit)
     bi_cli_note(cli, "exported %s job%s%s%s", jobs, out->jobs == 1 ? "" : "s",
                 out->file.name == NULL ? "" : " to ", out->file.name == NULL ? "" : out->file.name);
     if (out->reserved > 0)
-        bi_cli_note(cli, "%s of them reserved; an import makes them ready", reserved);
+        bi_cli_note(cli, "%s of them are reserved; an import makes them ready", reserved);
     bool complete = out->scan.unreadable == 0 && bi_connect_damage_count(cli->queue) == 0;
     return complete ? BI_EXIT_OK : BI_EXIT_PARTIAL;
 }
@@ -150,15 +149,17 @@ const struct verb bi_verb_export = {
     .name = "export",
     .group = BI_GROUP_STORE,
     .usage = "[TOPIC...]",
-    .summary = "write all jobs as JSON lines, complete",
-    .details = "Each line is one job with its state, times, counters, texts and result, in\n"
-               "the order of the ids; lines with a \"kind\" are the beginning, the pauses of\n"
-               "topics, and the end. \"bide import\" reads it. Jobs that come or go meanwhile\n"
-               "may be missing. A file gets its name when it is complete.\n"
-               "\n"
-               "  bide export -o jobs.jsonl\n"
-               "  bide export --state buried email | jq -r 'select(.kind == null).last_error'\n"
-               "  bide export | zstd > jobs.jsonl.zst\n",
+    .summary = "write jobs as JSON lines",
+    .details =
+        "Each line is one job with all its attributes, in the order of ids. Lines with a\n"
+        "\"kind\" are the header, the pauses of topics and the end. \"bide import\" reads the\n"
+        "format. Jobs that are put or deleted meanwhile may be missing. FILE appears when it\n"
+        "is complete. If a named topic does not exist, nothing is written, and the exit code\n"
+        "is 3.\n"
+        "\n"
+        "  bide export -o jobs.jsonl\n"
+        "  bide export --state buried email | jq -r 'select(.kind == null).last_error'\n"
+        "  bide export | zstd > jobs.jsonl.zst\n",
     .flags = flags,
     .max = BI_WORDS_MAX,
     .check = check,

@@ -21,13 +21,13 @@ static bool lossy;
 static uint64_t from_line;
 
 static const struct flag flags[] = {
-    BI_FLAG_BOOL('n', "dry-run", &dry_run, "only check what is in it; nothing is changed"),
-    BI_FLAG_COUNT(0, "from-line", &from_line, "leave out the lines before this one"),
-    BI_FLAG_BOOL(0, "lossy", &lossy, "to a beanstalkd: leave out what it has no word for"),
+    BI_FLAG_BOOL('n', "dry-run", &dry_run, "check the file, change nothing"),
+    BI_FLAG_COUNT(0, "from-line", &from_line, "skip the lines before line N"),
+    BI_FLAG_BOOL(0, "lossy", &lossy, "to a beanstalkd: drop attributes that it lacks"),
     BI_FLAGS_END,
 };
 
-/* What was read, on its way into the queue. */
+/* State of an import. */
 struct importer {
     struct cli *cli;
     struct ordered_pipeline *ordered_pipeline;
@@ -37,7 +37,7 @@ struct importer {
     int exit;
 };
 
-/* What a job of a line points into, until its answer is there. */
+/* Memory that the job of a line refers to until its op completes. */
 struct line_refs {
     json_t *object;
     struct job_json_buffers buffers;
@@ -56,19 +56,19 @@ static int report_line(struct importer *in, uint64_t line, int code, const char 
 {
     char subject[40];
     snprintf(subject, sizeof(subject), "line %llu", (unsigned long long)line);
-    in->refused += !bi_restore_op_is_fatal(code);
+    in->refused += !bi_cli_is_fatal(code);
     return bi_cli_report(in->cli, subject, code, message);
 }
 
-/* What became of a line, for whoever has to go on. */
+/* The outcome of a line, for the hint how to continue. */
 static enum bi_line_outcome outcome_of(int code)
 {
     if (code == BIDE_EUNKNOWN)
         return BI_LINE_UNKNOWN;
-    return bi_restore_op_is_fatal(code) ? BI_LINE_NOT_STORED : BI_LINE_DONE;
+    return bi_cli_is_fatal(code) ? BI_LINE_NOT_STORED : BI_LINE_DONE;
 }
 
-/* Once something has ended it, what is under way is answered, too, but not worth a word. */
+/* After a fatal error the ops in flight fail, too; only the first is reported. */
 static void on_restored(void *user, struct op_slot *slot)
 {
     struct importer *in = user;
@@ -79,7 +79,7 @@ static void on_restored(void *user, struct op_slot *slot)
     if (code == BIDE_OK || in->exit != BI_EXIT_OK)
         return;
     int exit = report_line(in, slot->number, code, slot->op.error);
-    if (bi_restore_op_is_fatal(code))
+    if (bi_cli_is_fatal(code))
         in->exit = exit;
 }
 
@@ -94,7 +94,7 @@ static int add_pause(void *user, uint64_t line, const struct pause *pause)
     return exit;
 }
 
-/* The holder is taken over. */
+/* Takes line_refs. */
 static int send_job(struct importer *in, uint64_t line, struct line_refs *line_refs,
                     const bide_job *job)
 {
@@ -128,7 +128,7 @@ static int add_job(void *user, uint64_t line, json_t *object, const bide_job *de
     }
     struct line_refs *line_refs = calloc(1, sizeof(*line_refs));
     if (line_refs == NULL)
-        return bi_cli_error(in->cli, BI_EXIT_FAILED, "there is not enough memory");
+        return bi_cli_error(in->cli, BI_EXIT_FAILED, "out of memory");
     line_refs->object = json_incref(object);
     line_refs->buffers = *buffers;
     *buffers = (struct job_json_buffers){.blocks = {NULL}};
@@ -158,8 +158,8 @@ static void print_resume_hint(const struct importer *in, const char *name)
     unsigned long long next = in->line_status.last_done + 1;
     bi_line_status_format(&in->line_status, "line", rest, sizeof(rest));
     bi_cli_note(in->cli,
-                "every line before line %llu is in%s%s; to go on: bide import --from-line "
-                "%llu%s%s",
+                "all lines before line %llu are imported%s%s; continue with: bide import "
+                "--from-line %llu%s%s",
                 next, rest[0] == 0 ? "" : "; ", rest, next, is_file ? " " : "",
                 is_file ? name : "");
 }
@@ -172,7 +172,7 @@ static int print_summary(const struct importer *in, const char *name, int exit)
     bi_print_number(refused, in->refused);
     bi_cli_note(in->cli, "imported %s job%s", jobs, in->jobs == 1 ? "" : "s");
     if (in->over > 0)
-        bi_cli_note(in->cli, "%s left out: expired, cancelled, or no longer to be kept", over);
+        bi_cli_note(in->cli, "%s skipped: expired, cancelled, or retention over", over);
     if (in->refused > 0)
         bi_cli_note(in->cli, "%s refused", refused);
     if (exit != BI_EXIT_OK)
@@ -192,11 +192,11 @@ static int open_input(const struct cli *cli, const char *name, int *fd)
     if (*fd < 0 || fstat(*fd, &status) != 0)
         return bi_cli_error(cli, BI_EXIT_FAILED, "cannot read %.300s: %s", name, strerror(errno));
     if (S_ISDIR(status.st_mode))
-        return bi_cli_error(cli, BI_EXIT_FAILED, "%.300s is a folder", name);
+        return bi_cli_error(cli, BI_EXIT_FAILED, "%.300s is a directory", name);
     return BI_EXIT_OK;
 }
 
-/* Can it be read twice? */
+/* Returns true if the input can be read twice. */
 static bool is_rereadable(int fd)
 {
     struct stat status;
@@ -253,7 +253,7 @@ static int run(struct cli *cli)
         exit = validate(cli, fd);
     if (exit == BI_EXIT_OK && rereadable && lseek(fd, 0, SEEK_SET) != 0)
         exit = bi_cli_error(cli, BI_EXIT_FAILED, "cannot read it again: %s", strerror(errno));
-    /* What has a key waits for the end of loading, and would come behind what has none. */
+    /* A restore with a key waits until the queue is loaded, and would be overtaken by those without. */
     if (exit == BI_EXIT_OK && !dry_run)
         exit = bi_job_scan_open(&target, cli, cli->queue);
     if (exit == BI_EXIT_OK && !dry_run)
@@ -267,13 +267,13 @@ const struct verb bi_verb_import = {
     .name = "import",
     .group = BI_GROUP_STORE,
     .usage = "[FILE]",
-    .summary = "put in what an export wrote",
+    .summary = "restore jobs from an export",
     .details =
-        "Reads standard input without a FILE, or if it is -. Jobs keep their order and\n"
-        "get new ids; a reserved one becomes ready. A file is checked as a whole before\n"
-        "anything changes; a stream is taken up to the first line that is wrong. A line\n"
-        "needs \"topic\" and \"body\"; what it does not say is as in a put. What is imported\n"
-        "twice is there twice, unless a key is held; \"bide move\" looks what is there.\n"
+        "Reads FILE, or standard input if FILE is missing or -. Jobs keep their order and get\n"
+        "new ids; reserved jobs become ready. A file is checked as a whole before anything\n"
+        "changes; a stream is imported up to the first invalid line. A line needs \"topic\"\n"
+        "and \"body\"; other attributes have the defaults of put. A second import duplicates\n"
+        "jobs, unless their key is held; \"bide move\" does not.\n"
         "\n"
         "  bide import jobs.jsonl\n"
         "  bide import --dry-run jobs.jsonl\n"

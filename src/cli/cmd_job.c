@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* ---- times: by the clock of whoever keeps the job, which need not be ours ---- */
+/* ---- times, by the clock of the queue, which may differ from ours ---- */
 
 static int64_t server_now(const bide_job *job)
 {
@@ -39,7 +39,7 @@ static void show_state(const struct cli *cli, const bide_job *job)
     static const char *const wait_texts[] = {
         [BIDE_STATE_DELAYED] = ", ready in ",
         [BIDE_STATE_RESERVED] = ", its lease ends in ",
-        [BIDE_STATE_DONE] = ", forgotten in ",
+        [BIDE_STATE_DONE] = ", deleted in ",
     };
     char left[BI_DATETIME_SIZE];
     const char *wait_text = (size_t)job->state < sizeof(wait_texts) / sizeof(wait_texts[0])
@@ -52,7 +52,7 @@ static void show_state(const struct cli *cli, const bide_job *job)
                       on[0] == 0 ? "" : bi_print_style(cli, BI_STYLE_OFF),
                       wait_text == NULL ? "" : wait_text, wait_text == NULL ? "" : left);
     if (job->cancel_wanted)
-        bi_print_property(cli, "cancel", "wanted: whoever has it is told at the next touch");
+        bi_print_property(cli, "cancel", "requested: the worker is told at its next touch");
 }
 
 /* ---- everything else ---- */
@@ -68,8 +68,7 @@ static void show_retries(const struct cli *cli, const bide_job *job)
 {
     char base[BI_DATETIME_SIZE], max[BI_DATETIME_SIZE];
     if (job->max_retries >= 0)
-        bi_print_property(cli, "failures", "%u; buried after more than %d", job->failures,
-                          job->max_retries);
+        bi_print_property(cli, "failures", "%u of at most %d", job->failures, job->max_retries);
     else
         bi_print_property(cli, "failures", "%u", job->failures);
     if (job->backoff_base_ms == 0 || job->backoff_max_ms == 0)
@@ -101,7 +100,7 @@ static void show_times(const struct cli *cli, const bide_job *job)
         {"touched", job->touched_ms},
         {"buried", job->buried_ms},
         {"done", job->done_ms},
-        {"expires", job->reserves == 0 ? job->expires_at_ms : 0}, /* a reservation ends it */
+        {"expires", job->reserves == 0 ? job->expires_at_ms : 0}, /* a reserve ends it */
     };
     for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++)
         show_moment(cli, job, times[i].name, times[i].at_ms);
@@ -164,7 +163,7 @@ static int check(struct cli *cli)
     return BI_EXIT_OK;
 }
 
-/* Those that are not there do not keep the others from being shown. */
+/* A job that does not exist does not prevent the others from being printed. */
 static int run(struct cli *cli)
 {
     size_t shown = 0;
@@ -186,12 +185,13 @@ const struct verb bi_verb_job = {
     .name = "job",
     .group = BI_GROUP_QUERY,
     .usage = "ID...",
-    .summary = "all that is known of a job, but its body",
-    .details = "Times are in your time zone. \"bide peek ID\" shows the body. When only some of\n"
-               "several jobs are there the exit code is 7.\n"
-               "\n"
-               "  bide job 12\n"
-               "  bide job 12 13 14 --json | jq .state\n",
+    .summary = "print all attributes of jobs, without the body",
+    .details =
+        "Times are in the local time zone. \"bide peek ID\" prints the body. If some of several\n"
+        "jobs do not exist, the exit code is 7.\n"
+        "\n"
+        "  bide job 12\n"
+        "  bide job 12 13 14 --json | jq .state\n",
     .min = 1,
     .max = BI_WORDS_MAX,
     .check = check,

@@ -11,10 +11,10 @@
 
 #define HEADERS        ">ID|TOPIC|STATE|>PRIORITY|>AGE|>LEFT|BODY"
 #define BURIED_HEADERS ">ID|TOPIC|STATE|>PRIORITY|>AGE|>LEFT|ERROR|BODY"
-#define ERROR_COLUMNS  30  /* columns on a terminal: a body has to have room, too */
-#define TERMINAL_LIMIT 100 /* jobs, if nobody says how many */
+#define ERROR_COLUMNS  30  /* on a terminal, to leave room for the body */
+#define TERMINAL_LIMIT 100 /* jobs, the default on a terminal */
 #define NO_LIMIT       UINT64_MAX
-#define FIRST_PAGE     100 /* so that something is seen at once */
+#define FIRST_PAGE     100 /* small, so that the first rows appear soon */
 
 static struct words state_args;
 static unsigned states; /* a bit (1 << state) each; 0: all */
@@ -35,8 +35,8 @@ static bool parse_limit(const char *arg, void *to, char *error)
 }
 
 /*
- * Cursors of this verb: 'i' and a hexadecimal id for a list by id, which goes on behind that id, and
- * 'p' with the cursor of the queue for a list in pages. The latter is opaque: it is only handed back.
+ * Cursors of this verb: 'i' and a hexadecimal id, after which a list by id continues; or 'p' and the
+ * cursor of the queue, which is opaque, for a list in pages.
  */
 #define BY_ID        'i'
 #define BY_PAGE      'p'
@@ -65,7 +65,7 @@ static int check(struct cli *cli)
     if (text != NULL && (text[0] == 0 || strlen(text) > BIDE_TEXT_MAX))
         return bi_cli_usage_error(cli, "--text: 1 to %d bytes can be looked for", BIDE_TEXT_MAX);
     if (start_cursor != NULL && !read_cursor())
-        return bi_cli_usage_error(cli, "--cursor: \"%.70s\" is no cursor that a list gave",
+        return bi_cli_usage_error(cli, "--cursor: \"%.70s\" is not a cursor of a list",
                                   start_cursor);
     if (younger_ms != 0 && older_ms > younger_ms)
         return bi_cli_usage_error(cli, "no job is older than --older-than and younger than "
@@ -73,7 +73,7 @@ static int check(struct cli *cli)
     return bi_query_parse_states(cli, &state_args, &states) ? BI_EXIT_OK : BI_EXIT_USAGE;
 }
 
-/* Zero would be no limit at all. */
+/* Rejects 0, which would mean "no limit". */
 static bool parse_younger(const char *arg, void *to, char *error)
 {
     if (!bi_duration_parse(arg, to, error))
@@ -83,7 +83,7 @@ static bool parse_younger(const char *arg, void *to, char *error)
 
 /* ---- one job ---- */
 
-/* The first line of what went wrong; "-" where nobody said. */
+/* Prints the first line of the last error, or "-". */
 static void show_error(const struct cli *cli, struct table *table, const bide_job *job)
 {
     char shown[4 * ERROR_COLUMNS + 4];
@@ -106,7 +106,7 @@ static void show_error(const struct cli *cli, struct table *table, const bide_jo
     }
 }
 
-/* Bytes that are no text are of no use in a table, and may be many. */
+/* A body that is not text is shown as its size. */
 static void show_body(struct table *table, const bide_job *job)
 {
     char size[32];
@@ -154,11 +154,11 @@ struct listing {
     struct table *table;
     bide_list_args args;
     char cursor[BIDE_CURSOR_SIZE];
-    char next[SHOWN_CURSOR]; /* with which another list goes on; "" if there is nothing more */
+    char next[SHOWN_CURSOR]; /* cursor of the next list; "": there are no more jobs */
     size_t page;
     uint64_t left;
-    bool by_id;       /* the order of the ids is wanted, however many there are */
-    uint64_t last_id; /* that was shown, or behind which the list began; 0: none */
+    bool by_id;       /* in the order of ids, however many there are */
+    uint64_t last_id; /* last id that was printed, or after which the list began; 0: none */
     size_t buffered_rows, buffered_bytes; /* rows of the table that are not printed yet */
 };
 
@@ -179,7 +179,7 @@ static int flush_rows(struct listing *listing)
     return bi_query_flush(listing->cli);
 }
 
-/* Behind the last job that was shown. */
+/* The next list continues after the last job that was printed. */
 static void set_next_by_id(struct listing *listing)
 {
     snprintf(listing->next, sizeof(listing->next), "%c%llx", BY_ID,
@@ -216,7 +216,7 @@ static int fetch_page(struct listing *listing)
     return bi_query_report(listing->cli, bide_list_page(listing->cli->queue, args));
 }
 
-/* ---- more than one call can look at, by id ---- */
+/* ---- more jobs than one call can sort ---- */
 
 static void clear_page(struct listing *listing)
 {
@@ -225,7 +225,7 @@ static void clear_page(struct listing *listing)
     listing->args.count = 0;
 }
 
-/* The ids of the page that is there, and of all that follow. */
+/* Collects the ids of this page and of all that follow. */
 static int collect_ids(struct listing *listing, struct job_scan *scan)
 {
     bide_list_args *args = &listing->args;
@@ -242,7 +242,7 @@ static int collect_ids(struct listing *listing, struct job_scan *scan)
         args->count = 0;
         if (!ok)
             return bi_cli_error(listing->cli, BI_EXIT_FAILED,
-                                "there is not enough memory for the ids of all jobs");
+                                "out of memory for the ids of all jobs");
         if (exit != BI_EXIT_OK || listing->cursor[0] == 0)
             return exit;
         exit = fetch_page(listing);
@@ -290,8 +290,8 @@ static int show_sorted(struct listing *listing)
         exit = ids_only ? show_ids(listing, &scan)
                         : bi_job_scan_read(&scan, "listing", show_job, listing);
     }
-    /* Also if it was interrupted before the first one: the cursor of the queue would leave out jobs that
-     * were looked at and not shown. */
+    /* Also if it was interrupted before the first job: the cursor of the queue would skip jobs that were
+     * collected and not printed. */
     listing->next[0] = 0;
     if (truncated || exit != BI_EXIT_OK)
         set_next_by_id(listing);
@@ -316,7 +316,7 @@ static int list_pages(struct listing *listing)
     return exit;
 }
 
-/* Where the next list goes on: for people below the table, for programs as a last value. */
+/* Prints the cursor of the next list: as a note, or with --json as a last value. */
 static int print_cursor(const struct listing *listing)
 {
     const struct cli *cli = listing->cli;
@@ -324,7 +324,9 @@ static int print_cursor(const struct listing *listing)
         return BI_EXIT_OK;
     if (cli->json)
         return bi_cli_print_json(cli, json_pack("{s:s}", "cursor", listing->next));
-    bi_cli_note(cli, "there may be more: --cursor %s goes on, --limit 0 shows all", listing->next);
+    bi_cli_note(cli,
+                "there may be more jobs: continue with --cursor %s, or list all with --limit 0",
+                listing->next);
     return BI_EXIT_OK;
 }
 
@@ -335,7 +337,7 @@ static bide_slice slice(const char *string)
     return (bide_slice){string, string == NULL ? 0 : strlen(string)};
 }
 
-/* The state, if there is one. */
+/* Returns the state if only one is listed. */
 static bide_state only_state(void)
 {
     for (bide_state state = BIDE_STATE_DELAYED; state <= BIDE_STATE_DONE; state++)
@@ -361,7 +363,7 @@ static void init_listing(struct listing *listing, bide_job *jobs)
         .jobs = jobs,
     };
     listing->page = FIRST_PAGE;
-    /* Where a script reads it, and where all are wanted. A list in pages goes on as it began. */
+    /* Scripts get the order of ids. A list in pages continues as it began. */
     bool in_pages = start_cursor != NULL && start_cursor[0] == BY_PAGE;
     listing->by_id = (!cli->out_terminal || cli->json) && !in_pages;
     listing->left = !has_limit && cli->out_terminal && !cli->json ? TERMINAL_LIMIT : limit;
@@ -372,7 +374,7 @@ static void init_listing(struct listing *listing, bide_job *jobs)
         snprintf(listing->next, sizeof(listing->next), "%s", start_cursor);
 }
 
-/* A topic that does not exist has no jobs either, but its name may be a slip of the pen. */
+/* An empty list may be due to a mistyped topic. */
 static int check_topic(const struct listing *listing)
 {
     const char *topic = listing->cli->words[0];
@@ -397,7 +399,7 @@ static int run(struct cli *cli)
     if (exit == BI_EXIT_OK)
         exit = check_topic(&listing);
     if (bi_interrupted() && listing.next[0] != 0)
-        bi_cli_note(cli, "interrupted; --cursor %s goes on", listing.next);
+        bi_cli_note(cli, "interrupted; continue with --cursor %s", listing.next);
     if (exit != BI_EXIT_OK)
         bi_table_free(listing.table);
     else if (has_table)
@@ -407,15 +409,16 @@ static int run(struct cli *cli)
 
 static const struct flag flags[] = {
     BI_FLAG_LIST('s', "state", "STATE", &state_args,
-                 "only those in this state, or these: ready,buried"),
-    BI_FLAG_DURATION(0, "older-than", &older_ms, "put at least that long ago"),
-    {0, "younger-than", "DURATION", "put at most that long ago", parse_younger, &younger_ms},
-    BI_FLAG_STRING('k', "key", "KEY", &key, "only the one with this key"),
-    BI_FLAG_STRING('t', "text", "TEXT", &text, "only those with this text in their body"),
-    {'n', "limit", "N", "at most so many; 0: all", parse_limit, &limit},
-    BI_FLAG_STRING(0, "cursor", "CURSOR", &start_cursor, "go on where an earlier list ended"),
-    BI_FLAG_BOOL(0, "ids", &ids_only, "only the ids, one a line"),
-    BI_FLAG_BOOL(0, "binary", &shows_binary, "bodies that are no text, too, not only their size"),
+                 "only jobs in these states, such as ready,buried; repeatable"),
+    BI_FLAG_DURATION(0, "older-than", &older_ms, "only jobs put at least this long ago"),
+    {0, "younger-than", "DURATION", "only jobs put at most this long ago", parse_younger,
+     &younger_ms},
+    BI_FLAG_STRING('k', "key", "KEY", &key, "only the job with this key"),
+    BI_FLAG_STRING('t', "text", "TEXT", &text, "only jobs with this text in their body"),
+    {'n', "limit", "N", "maximum number of jobs; 0: unlimited", parse_limit, &limit},
+    BI_FLAG_STRING(0, "cursor", "CURSOR", &start_cursor, "continue where an earlier list ended"),
+    BI_FLAG_BOOL(0, "ids", &ids_only, "print only ids, one per line"),
+    BI_FLAG_BOOL(0, "binary", &shows_binary, "print bodies that are not text"),
     BI_FLAGS_END,
 };
 
@@ -423,19 +426,20 @@ const struct verb bi_verb_list = {
     .name = "list",
     .group = BI_GROUP_QUERY,
     .usage = "[TOPIC]",
-    .summary = "jobs, of a topic or of all, by state, age, key or text",
-    .details = "Not on a terminal and with --json in the order of the ids. On a terminal too, if\n"
-               "10,000 jobs at most can match (with --text fewer, if bodies are large), else in\n"
-               "no particular order; never in the order in which jobs are taken: \"bide peek\n"
-               "TOPIC\" shows which is next. A job that matches all the time comes exactly\n"
-               "once. LEFT is the time until a delayed job is ready, a lease ends, or a result\n"
-               "is forgotten. With --state buried ERROR is the first line of what went wrong;\n"
-               "\"bide job\" has all of it. A body that is no text (UTF-8, without NUL) is\n"
-               "shown as its size, unless --binary asks for it; \"bide peek\" and --json have\n"
-               "it as it is. On a terminal 100 jobs are shown, elsewhere and with --json all,\n"
-               "unless --limit says otherwise; if there may be more, the cursor with which to\n"
-               "go on is told, with --json as a last value {\"cursor\":\"...\"}. A topic that\n"
-               "does not exist is exit code 3.\n"
+    .summary = "list jobs, by topic, state, age, key or text",
+    .details = "Jobs are listed in the order of their ids, unless standard output is a terminal\n"
+               "and more than 10,000 jobs can match (fewer with --text and large bodies). This is\n"
+               "not the order in which jobs are reserved; \"bide peek TOPIC\" shows the next one.\n"
+               "A job that matches all the time is listed exactly once.\n"
+               "\n"
+               "LEFT is the time until a delayed job is ready, a lease ends or a result expires.\n"
+               "With --state buried, ERROR is the first line of the last error; \"bide job\"\n"
+               "prints all of it. A body that is not text (UTF-8 without NUL) is shown as its\n"
+               "size, unless --binary is given; \"bide peek\" and --json have it in full.\n"
+               "\n"
+               "On a terminal the default limit is 100 jobs. If more jobs may follow, the cursor\n"
+               "for --cursor is printed, with --json as a last value {\"cursor\":\"...\"}. If the\n"
+               "topic does not exist, the exit code is 3.\n"
                "\n"
                "  bide list email --state buried\n"
                "  bide list email --state ready,delayed\n"

@@ -9,7 +9,7 @@ static bide_state state = BIDE_STATE_ANY;
 static const char *key;
 static bool wants_result;
 
-/* A name of digits alone is an id, unless something is said that only a topic has. */
+/* Digits are an id, unless a flag applies to topics only. */
 static bool is_topic(const struct cli *cli)
 {
     const char *word = cli->words[0];
@@ -20,7 +20,7 @@ static int check(struct cli *cli)
 {
     uint64_t id;
     if (state != BIDE_STATE_ANY && key != NULL)
-        return bi_cli_usage_error(cli, "--state and --key do not go together: a key has one job");
+        return bi_cli_usage_error(cli, "--state and --key are both given; choose one");
     if (key != NULL && (key[0] == 0 || strlen(key) > BIDE_KEY_MAX))
         return bi_cli_usage_error(cli, "--key: a key has 1 to %d bytes", BIDE_KEY_MAX);
     bool good = is_topic(cli) ? bi_query_check_topic(cli, cli->words[0])
@@ -42,7 +42,7 @@ static int fetch_job(const struct cli *cli, bide_job *job)
     return bide_peek(cli->queue, id, job);
 }
 
-/* On a terminal a line that does not end would have the prompt behind it. */
+/* Ends the last line on a terminal, for the prompt. */
 static void print(const struct cli *cli, const void *data, size_t size)
 {
     bi_print_bytes(stdout, cli->out_terminal, data, size);
@@ -82,10 +82,9 @@ static int run(struct cli *cli)
 }
 
 static const struct flag flags[] = {
-    BI_FLAG_STATE('s', "state", &state,
-                  "the first job of the topic in this state (default: ready)"),
-    BI_FLAG_STRING('k', "key", "KEY", &key, "the job of the topic that holds this key"),
-    BI_FLAG_BOOL(0, "result", &wants_result, "the result of a job that is done, not its body"),
+    BI_FLAG_STATE('s', "state", &state, "first job of the topic in this state (default: ready)"),
+    BI_FLAG_STRING('k', "key", "KEY", &key, "job of the topic with this key"),
+    BI_FLAG_BOOL(0, "result", &wants_result, "print the result of a done job, not its body"),
     BI_FLAGS_END,
 };
 
@@ -93,17 +92,18 @@ const struct verb bi_verb_peek = {
     .name = "peek",
     .group = BI_GROUP_QUERY,
     .usage = "ID|TOPIC",
-    .summary = "the body of a job, without taking it",
-    .details = "The job of an id, or that which is first in a topic: the next one to be taken,\n"
-               "the one that is due first, or the one that was buried, done or reserved first.\n"
-               "The body is written as it is; on a terminal, what could disturb it is shown as\n"
-               "\\xNN. With --json everything that is known of the job. A topic whose name has\n"
-               "nothing but digits needs --state or --key.\n"
-               "\n"
-               "  bide peek 12 > body.bin\n"
-               "  bide peek email                   the next one\n"
-               "  bide peek email --state buried    the one that has been buried for longest\n"
-               "  bide peek email --key order-7 --json\n",
+    .summary = "print the body of a job without reserving it",
+    .details =
+        "The job is given by its id, or it is the first of a topic: the next ready job, or the\n"
+        "delayed job that is due first, or the job that was reserved, buried or done first.\n"
+        "The body is printed byte for byte; on a terminal control characters are shown as\n"
+        "\\xNN. --json prints all attributes of the job. A topic whose name has only digits\n"
+        "needs --state or --key.\n"
+        "\n"
+        "  bide peek 12 > body.bin\n"
+        "  bide peek email                   the next job\n"
+        "  bide peek email --state buried    the job that was buried first\n"
+        "  bide peek email --key order-7 --json\n",
     .min = 1,
     .max = 1,
     .flags = flags,

@@ -64,7 +64,7 @@ static void sleep_interval(void)
     poll(&fd, 1, interval_ms > 86400000 ? 86400000 : (int)interval_ms);
 }
 
-/* A server that is started for the question would always answer it. */
+/* A server that ping started would always answer. */
 static int check(struct cli *cli)
 {
     cli->no_start = true;
@@ -85,8 +85,8 @@ static int run(struct cli *cli)
 }
 
 static const struct flag flags[] = {
-    BI_FLAG_COUNT('c', "count", &ping_count, "so many times, 0: until Ctrl-C (default: 1)"),
-    BI_FLAG_DURATION('i', "interval", &interval_ms, "time between two (default: 1s)"),
+    BI_FLAG_COUNT('c', "count", &ping_count, "number of pings; 0: until Ctrl-C (default: 1)"),
+    BI_FLAG_DURATION('i', "interval", &interval_ms, "time between two pings (default: 1s)"),
     BI_FLAGS_END,
 };
 
@@ -94,8 +94,8 @@ const struct verb bi_verb_ping = {
     .name = "ping",
     .group = BI_GROUP_STORE,
     .usage = "",
-    .summary = "is the queue there, who answers, and how fast",
-    .details = "The exit code is 6 when no server answers; ping starts none.\n"
+    .summary = "check that the queue answers, and measure how fast",
+    .details = "The exit code is 6 if no server answers. ping does not start a user server.\n"
                "\n"
                "  bide ping\n"
                "  bide ping --url beanstalk://queue.example:11300 --count 10 --interval 200ms\n",

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/interrupt.h"
 #include "cli/job_json.h"
-#include "cli/long_op.h"
+#include "cli/ordered_pipeline.h"
 #include "cli/progress.h"
 #include "cli/query.h"
 
@@ -54,12 +54,12 @@ static int check(struct cli *cli)
         return BI_EXIT_USAGE;
     if ((states & BIT(BIDE_STATE_RESERVED)) != 0)
         return bi_cli_usage_error(cli,
-                                  "reserved jobs belong to whoever has them; \"bide cancel ID\" "
-                                  "tells their workers to stop");
+                                  "reserved jobs cannot be purged; \"bide cancel ID\" tells their "
+                                  "workers to stop");
     return BI_EXIT_OK;
 }
 
-/* Whoever is asked should know what would go. */
+/* The question names what would be deleted. */
 static void describe(const struct purge *purge, uint64_t reserved, char *text, size_t size)
 {
     size_t used = 0;
@@ -99,29 +99,34 @@ static void show_progress(struct purge *purge)
     bi_progress_set(&purge->progress, left < purge->total ? purge->total - left : 0);
 }
 
-/* A purge that has begun goes on: it is the queue's, not ours. */
+/* A purge that was submitted cannot be cancelled: the wait goes on after a signal. */
 static int purge_state(struct purge *purge, size_t kind)
 {
-    static struct long_op long_op;
     const char *topic = purge->cli->words[0];
-    long_op = (struct long_op){.op = {.kind = BIDE_OP_PURGE}};
-    long_op.op.purge =
-        (bide_purge_args){.topic = {topic, strlen(topic)}, .state = purgeable[kind].state};
-    int exit = bi_long_op_submit(&long_op, purge->cli);
+    struct ordered_pipeline *pipeline =
+        bi_ordered_pipeline_new(purge->cli, purge->cli->queue, NULL, NULL);
     bool noted = false;
-    while (exit == BI_EXIT_OK && !bi_long_op_wait(&long_op, 200)) {
+    if (pipeline == NULL)
+        return BI_EXIT_FAILED;
+
+    bide_op *op = &bi_ordered_pipeline_get_slot(pipeline, 0)->op;
+    op->kind = BIDE_OP_PURGE;
+    op->purge = (bide_purge_args){.topic = {topic, strlen(topic)}, .state = purgeable[kind].state};
+    bi_ordered_pipeline_submit(pipeline);
+    while (!bi_ordered_pipeline_wait(pipeline, 200)) {
         show_progress(purge);
         if (bi_interrupted() && !noted)
-            bi_cli_note(purge->cli, "the %s jobs are going already; Ctrl-C once more does not wait",
+            bi_cli_note(purge->cli,
+                        "the %s jobs are being deleted; press Ctrl-C again to stop at once",
                         bide_state_name(purgeable[kind].state));
         noted = bi_interrupted();
     }
-    bi_long_op_end(&long_op);
-    if (exit != BI_EXIT_OK)
-        return exit;
-    purge->removed[kind] = long_op.op.purge.count;
-    purge->removed_total += long_op.op.purge.count;
-    return bi_cli_report(purge->cli, NULL, long_op.op.status, long_op.op.error);
+
+    purge->removed[kind] = op->purge.count;
+    purge->removed_total += op->purge.count;
+    int exit = bi_cli_report(purge->cli, NULL, op->status, op->error);
+    bi_ordered_pipeline_free(pipeline);
+    return exit;
 }
 
 static int print_result(const struct purge *purge)
@@ -202,8 +207,8 @@ static int run(struct cli *cli)
 
 static const struct flag flags[] = {
     BI_FLAG_LIST('s', "state", "STATE", &state_args,
-                 "only delayed, ready, buried or done; may be repeated"),
-    BI_FLAG_BOOL('y', "yes", &yes, "do not ask"),
+                 "only jobs in this state: delayed, ready, buried, done; repeatable"),
+    BI_FLAG_BOOL('y', "yes", &yes, "do not ask for confirmation"),
     BI_FLAGS_END,
 };
 
@@ -211,11 +216,11 @@ const struct verb bi_verb_purge = {
     .name = "purge",
     .group = BI_GROUP_JOBS,
     .usage = "TOPIC",
-    .summary = "delete all jobs of a topic, or all in some states",
-    .details = "Asks first, and says what would go; --yes does not. Without --state it is\n"
-               "everything but the reserved jobs, which belong to whoever works on them. Jobs\n"
-               "that are put meanwhile stay. When nobody can be asked, or the answer is no,\n"
-               "nothing is deleted, and the exit code is 2.\n"
+    .summary = "delete all jobs of a topic, or those in some states",
+    .details = "Asks for confirmation, with the number of jobs, unless --yes is given. Without\n"
+               "--state all jobs are deleted, except reserved ones. Jobs that are put meanwhile\n"
+               "stay. If the answer is no, or there is no terminal, nothing is deleted and the\n"
+               "exit code is 2. If the topic does not exist, the exit code is 3.\n"
                "\n"
                "  bide purge email --state buried\n"
                "  bide purge email --state buried,done --yes\n"

@@ -34,7 +34,7 @@ static const struct flag flags[] = {
     BI_FLAG_PRIORITY('p', "priority", &opt.priority, "lower is more urgent (default: 1024)"),
     BI_FLAG_DURATION('d', "delay", &opt.delay, "time until the job is ready"),
     BI_FLAG_TIME('a', "at", &opt.at, "time at which the job is ready"),
-    BI_FLAG_DURATION('t', "ttr", &opt.ttr, "time to run (0, default: that of the queue, 1m)"),
+    BI_FLAG_DURATION('t', "ttr", &opt.ttr, "time to run (default: that of the queue, 1m)"),
     BI_FLAG_STRING('k', "key", "KEY", &opt.key, "at most one live job of the topic has this key"),
     BI_FLAG_BOOL(0, "replace", &opt.replace, "replace the job that holds the key"),
     BI_FLAG_BOOL(0, "key-hold-retained", &opt.hold, "hold the key while the result is retained"),
@@ -89,7 +89,7 @@ static int check(struct cli *cli)
         bool broken;
         const char *message;
     } rules[] = {
-        {cli->word_count == 0 && !opt.json, "TOPIC is missing: bide put TOPIC [BODY]"},
+        {cli->word_count == 0 && !opt.json, "missing argument: bide put TOPIC [BODY]"},
         {opt.lines + opt.nulls + opt.json > 1, "choose one of --lines, --null and --jsonl"},
         {has_body && many, "--lines, --null and --jsonl take no BODY"},
         {has_body && opt.files.count > 0, "BODY and --file are both given; choose one"},

@@ -18,22 +18,23 @@ static struct topic_args topic_args;
 static uint64_t ids[BI_WORDS_MAX];
 
 static const struct flag flags[] = {
-    BI_FLAG_TIMEOUT('t', "timeout", &timeout_ms, "wait that long for a job, or forever"),
-    BI_FLAG_COUNT('n', "count", &max, "take up to N jobs, as many as are ready"),
-    BI_FLAG_STRATEGY('s', "strategy", &topic_args.strategy, "how to choose among topics"),
-    BI_FLAG_BOOL('i', "id", &by_id, "the words are ids of jobs, ready, delayed or buried"),
+    BI_FLAG_TIMEOUT('t', "timeout", &timeout_ms,
+                    "wait this long for a job, or forever (default: 0)"),
+    BI_FLAG_COUNT('n', "count", &max, "maximum number of jobs (default: 1)"),
+    BI_FLAG_STRATEGY('s', "strategy", &topic_args.strategy,
+                     "how to choose among topics (default: priority)"),
+    BI_FLAG_BOOL('i', "id", &by_id, "the arguments are ids of ready, delayed or buried jobs"),
     BI_FLAGS_END,
 };
 
 static const char details[] =
-    "Takes a job, and prints its body on standard output, and its id and the token of its lease\n"
-    "on standard error (with --json all of it on standard output). The job is yours until its\n"
-    "ttr is over: \"bide touch\" keeps it longer, \"bide done\", delete, release, fail or bury end\n"
-    "it, each with the --token. If the body cannot be written the job is given back.\n"
+    "Prints the body of the job on standard output, and its id and the token of its lease on\n"
+    "standard error (with --json all on standard output). The lease lasts for the ttr of the job;\n"
+    "\"bide touch\" extends it, and done, delete, release, fail or bury with --token end it. If the\n"
+    "body cannot be written, the job is given back.\n"
     "\n"
-    "If no job is ready it does not wait unless --timeout says so, and the exit code is 4. Of\n"
-    "several jobs each body ends with a newline; --json tells them apart. \"bide work\" does all\n"
-    "this for a program.\n"
+    "If no job is ready and no --timeout is given, the exit code is 4. Bodies of several jobs are\n"
+    "each ended by a newline; use --json to tell them apart. See also \"bide work\".\n"
     "\n"
     "  bide reserve email\n"
     "  bide reserve email letters --timeout 30s --json\n"
@@ -43,7 +44,7 @@ static int check(struct cli *cli)
 {
     char error[BI_ERRMSG_SIZE];
     if (max < 1 || max > BIDE_BATCH_JOBS)
-        return bi_cli_usage_error(cli, "--count is from 1 to %d", BIDE_BATCH_JOBS);
+        return bi_cli_usage_error(cli, "--count must be 1 to %d", BIDE_BATCH_JOBS);
     if (by_id) {
         for (size_t i = 0; i < cli->word_count; i++)
             if (!bi_cli_parse_id(cli, cli->words[i], &ids[i]))
@@ -84,8 +85,8 @@ static int write_output(const struct cli *cli, const char *text, size_t size)
     return bi_cli_error(cli, BI_EXIT_FAILED, "cannot write the output: %s", strerror(errno));
 }
 
-/* Written past the buffer of standard output: whether it has arrived must be known, and a reader
- * who does not read can be given up. */
+/* Bypasses the buffer of standard output: the job is given back if its body was not written, and a
+ * reader that does not read can be interrupted. */
 static int print_job(const struct cli *cli, const bide_job *job, bool single)
 {
     char *text = NULL;
@@ -100,7 +101,7 @@ static int print_job(const struct cli *cli, const bide_job *job, bool single)
     return exit;
 }
 
-/* The token is what the job can be answered with, so it is said with --quiet, too. */
+/* Printed with --quiet, too: without the token the job cannot be finished. */
 static void print_lease(const struct cli *cli, const bide_job *job)
 {
     char left[BI_DATETIME_SIZE];
@@ -123,7 +124,7 @@ static void give_back_rest(const struct cli *cli, const bide_job *jobs, size_t c
     }
 }
 
-/* Jobs whose bodies nobody has got are given back, from the first that cannot be printed on. */
+/* Gives back the first job that cannot be printed, and all after it. */
 static int print_jobs(const struct cli *cli, bide_job *jobs, size_t count, bool single)
 {
     int exit = bi_interrupted() ? bi_interrupt_exit() : BI_EXIT_OK;
@@ -139,7 +140,7 @@ static int print_jobs(const struct cli *cli, bide_job *jobs, size_t count, bool 
     return exit;
 }
 
-/* ---- taking ---- */
+/* ---- reserving ---- */
 
 static int report_failure(const struct cli *cli, const char *subject, int code)
 {
@@ -202,7 +203,7 @@ const struct verb bi_verb_reserve = {
     .name = "reserve",
     .group = BI_GROUP_LEASE,
     .usage = "TOPIC... | --id ID...",
-    .summary = "take a job, and print its body",
+    .summary = "reserve a job and print its body",
     .details = details,
     .flags = flags,
     .min = 1,

@@ -140,14 +140,15 @@ const struct verb bi_verb_stats = {
     .name = "stats",
     .group = BI_GROUP_QUERY,
     .usage = "[TOPIC]",
-    .summary = "the figures of the queue, or of one topic",
-    .details = "First how many jobs there are in each state (urgent: ready with a priority\n"
-               "below 1024), then who waits, and at the end what has happened since the queue\n"
-               "was opened, or the topic made.\n"
-               "\n"
-               "  bide stats\n"
-               "  bide stats email\n"
-               "  bide stats email --json | jq .jobs.ready\n",
+    .summary = "print statistics of the queue or of a topic",
+    .details =
+        "Prints the number of jobs in each state (urgent: ready with a priority below 1024),\n"
+        "the number of waiting clients, and counters since the queue was opened or the topic\n"
+        "was created.\n"
+        "\n"
+        "  bide stats\n"
+        "  bide stats email\n"
+        "  bide stats email --json | jq .jobs.ready\n",
     .max = 1,
     .check = check,
     .run = run,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Topics come in pages. On a terminal, and where an order is wanted, all are gathered first; else
- * each page is printed as it comes, however many there are.
+ * cmd_topics.c - topics are read in pages. To be sorted they are collected first; otherwise each page is
+ * printed as it arrives, in constant memory.
  */
 #include "cli/interrupt.h"
 #include "cli/job_json.h"
@@ -18,14 +18,14 @@
 static bool names_only, waiting_only, reversed;
 static const char *sort_by;
 
-/* ---- orders ---- */
+/* ---- sort keys ---- */
 
 #define OFFSET(member) offsetof(bide_topic_stats, member)
 
-/* Where the number is that decides; the largest is first. */
+/* The number that is compared. */
 static const struct sort_key {
     const char *name;
-    size_t offset; /* 0: the name, which is at the beginning */
+    size_t offset; /* 0: the name, which is the first member */
 } sort_keys[] = {
     {"name", 0},
     {"ready", OFFSET(jobs.ready)},
@@ -53,10 +53,10 @@ static bool parse_order(const char *text, void *to, char *error)
         bi_suggest_consider(&suggestion, sort_keys[i].name, text, strlen(text));
     }
     if (suggestion.best != NULL)
-        return bi_errmsg_set(error, "is no order; did you mean %s?", suggestion.best);
-    return bi_errmsg_set(error,
-                         "is no order: name, ready, delayed, reserved, buried, done, waiting, "
-                         "age or puts");
+        return bi_errmsg_set(error, "is not a sort key; did you mean %s?", suggestion.best);
+    return bi_errmsg_set(
+        error, "is not a sort key: name, ready, delayed, reserved, buried, done, waiting, "
+               "age or puts");
 }
 
 static int compare(const void *left, const void *right)
@@ -74,13 +74,13 @@ static int compare(const void *left, const void *right)
     return reversed ? -names : names;
 }
 
-/* ---- showing ---- */
+/* ---- printing ---- */
 
 static void show_row(const struct cli *cli, struct table *table, const bide_topic_stats *topic)
 {
     char oldest[BI_DATETIME_SIZE], pause[BI_DATETIME_SIZE];
     const bide_counts *jobs = &topic->jobs;
-    /* A plain beanstalkd does not know how old its jobs are. */
+    /* A plain beanstalkd has no age of jobs. */
     bool knows_age = (bide_capabilities(cli->queue) & BIDE_CAN_ALL_OPS) != 0;
     bi_query_format_duration(oldest,
                              jobs->ready > 0 && knows_age ? topic->oldest_ready_age_ms : -1);
@@ -115,7 +115,7 @@ static int show(const struct cli *cli, struct table *table, const bide_topic_sta
     return exit == BI_EXIT_OK ? bi_query_flush(cli) : exit;
 }
 
-/* ---- gathering ---- */
+/* ---- reading ---- */
 
 struct topic_list {
     bide_topic_stats *all;
@@ -139,7 +139,7 @@ static bool append_topics(struct topic_list *topic_list, const bide_topic_stats 
     return true;
 }
 
-/* Shows every page, or gathers it if there is where to. */
+/* Prints each page, or collects it if topic_list is not NULL. */
 static int fetch_topics(struct cli *cli, struct table *table, struct topic_list *topic_list)
 {
     static bide_topic_stats page[PAGE];
@@ -156,7 +156,7 @@ static int fetch_topics(struct cli *cli, struct table *table, struct topic_list 
         else if (append_topics(topic_list, page, count))
             exit = bi_query_flush(cli);
         else
-            exit = bi_cli_error(cli, BI_EXIT_FAILED, "there is not enough memory to sort them");
+            exit = bi_cli_error(cli, BI_EXIT_FAILED, "out of memory");
     } while (exit == BI_EXIT_OK && cursor[0] != 0);
     return exit;
 }
@@ -183,11 +183,11 @@ static int run(struct cli *cli)
 }
 
 static const struct flag flags[] = {
-    BI_FLAG_BOOL('n', "names", &names_only, "only the names, one a line"),
+    BI_FLAG_BOOL('n', "names", &names_only, "print only names, one per line"),
     {'s', "sort", "name|age|puts|waiting|ready|delayed|reserved|buried|done",
-     "the order; the largest first", parse_order, &sort_by},
-    BI_FLAG_BOOL('r', "reverse", &reversed, "the other way round"),
-    BI_FLAG_BOOL('w', "waiting", &waiting_only, "only those that somebody waits for"),
+     "sort key, largest first", parse_order, &sort_by},
+    BI_FLAG_BOOL('r', "reverse", &reversed, "reverse the order"),
+    BI_FLAG_BOOL('w', "waiting", &waiting_only, "only topics that clients wait for"),
     BI_FLAGS_END,
 };
 
@@ -195,13 +195,12 @@ const struct verb bi_verb_topics = {
     .name = "topics",
     .group = BI_GROUP_QUERY,
     .usage = "",
-    .summary = "all topics, with how many jobs they have in each state",
-    .details = "WAITING is how many workers wait for a job of the topic, OLDEST how long the\n"
-               "job that was ready first has been so, PAUSED for how long nobody gets one. On\n"
-               "a terminal, or with --sort, topics are in order; elsewhere they come as the\n"
-               "queue has them, at once, however many there are.\n"
+    .summary = "list topics with their numbers of jobs",
+    .details = "WAITING is the number of clients that wait for a job, OLDEST the time since the\n"
+               "first ready job became ready, PAUSED the time until the pause ends. Topics are\n"
+               "sorted on a terminal or with --sort; otherwise they are printed as they arrive.\n"
                "\n"
-               "  bide topics --sort age              the one that is behind most first\n"
+               "  bide topics --sort age              the topic that lags most first\n"
                "  bide topics --names | grep ^mail    names for a script\n"
                "  bide topics --json | jq .jobs.ready\n",
     .flags = flags,

@@ -1,25 +1,213 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * cmd_wait.c - bide wait, and the waiting of put --wait.
+ */
 #include "cli/interrupt.h"
+#include "cli/job_json.h"
 #include "cli/job_wait.h"
+#include "cli/ordered_pipeline.h"
+#include "cli/print.h"
 #include "cli/verb.h"
 
-static int64_t timeout_ms = BIDE_FOREVER;
+struct job_wait {
+    const struct cli *cli;
+    size_t count;
+    bool result_expected; /* the jobs were to keep a result */
+    bool noted; /* the terminal shows what the command waits for, or there is no terminal */
+    bool has_last_id;
+    uint64_t last_id;
+    int exit;
+};
+
+int bi_job_wait_check(const struct cli *cli)
+{
+    if ((bide_capabilities(cli->queue) & BIDE_CAN_SHARE) != 0)
+        return BI_EXIT_OK;
+    return bi_cli_error(cli, BI_EXIT_REFUSED,
+                        "%.200s is open in this process, so no worker can process its jobs; serve "
+                        "the queue with bided to wait for jobs",
+                        cli->shown);
+}
+
+/* ---- saying what became of a job ---- */
+
+static int print_json(const struct job_wait *job_wait, const bide_op *op, const bide_job *job)
+{
+    json_t *object = json_pack("{s:I, s:s, s:b}", "id", (json_int_t)op->wait.id, "state",
+                               bide_state_name(op->wait.state), "finished",
+                               op->wait.finished || op->wait.state == BIDE_STATE_DONE);
+    bool good = object != NULL;
+    if (good && op->wait.result != NULL)
+        good = bi_job_json_set_bytes(object, "result", bide_buf_data(op->wait.result),
+                                     bide_buf_size(op->wait.result));
+    if (good && job->last_error != NULL)
+        good = bi_job_json_set_bytes(object, "last_error", job->last_error, job->last_error_size);
+    if (good)
+        return bi_cli_print_json(job_wait->cli, object);
+    json_decref(object);
+    return bi_cli_print_json(job_wait->cli, NULL);
+}
+
+/* Several results are kept apart by lines; a single one is printed as it is. */
+static void print_result(const struct job_wait *job_wait, const bide_buf *result)
+{
+    const char *data = bide_buf_data(result);
+    size_t size = bide_buf_size(result);
+    bool terminal = job_wait->cli->out_terminal;
+    bi_print_bytes(stdout, terminal, data, size);
+    if (size > 0 && data[size - 1] != '\n' && (terminal || job_wait->count > 1))
+        putchar('\n');
+}
+
+static int report_buried(const struct job_wait *job_wait, const bide_op *op, const bide_job *job)
+{
+    int size = job->last_error_size < 300 ? (int)job->last_error_size : 300;
+    return bi_cli_error(job_wait->cli, BI_EXIT_REFUSED, "job %llu is buried%s%.*s",
+                        (unsigned long long)op->wait.id, size == 0 ? "" : ": ", size,
+                        size == 0 ? "" : job->last_error);
+}
+
+/* Ids rise: a higher one than any that was given never was a job. */
+static bool id_was_assigned(struct job_wait *job_wait, uint64_t id)
+{
+    bide_stats stats;
+    if (!job_wait->has_last_id && bide_queue_stats(job_wait->cli->queue, &stats) == BIDE_OK) {
+        job_wait->has_last_id = true;
+        job_wait->last_id = stats.last_id;
+    }
+    return !job_wait->has_last_id || id <= job_wait->last_id;
+}
+
+static int report_gone(struct job_wait *job_wait, const bide_op *op)
+{
+    unsigned long long id = op->wait.id;
+    if (op->wait.finished) {
+        if (!job_wait->cli->json)
+            bi_cli_note(job_wait->cli, "job %llu is done, and kept no result", id);
+        return BI_EXIT_OK;
+    }
+    if (!id_was_assigned(job_wait, id))
+        return bi_cli_error(job_wait->cli, BI_EXIT_NOT_FOUND, "there never was a job %llu", id);
+    return bi_cli_error(
+        job_wait->cli, BI_EXIT_NOT_FOUND,
+        "job %llu is gone: it was cancelled, deleted or purged, or it expired%s", id,
+        job_wait->result_expected ? ""
+                                  : ", or it was done before this command and kept no "
+                                    "result (put --retain)");
+}
+
+static int report_end(struct job_wait *job_wait, const bide_op *op)
+{
+    bide_job job = {.id = 0};
+    int exit = BI_EXIT_OK;
+    if (op->wait.state == BIDE_STATE_BURIED)
+        bide_job_stats(job_wait->cli->queue, op->wait.id, &job);
+    if (job_wait->cli->json)
+        print_json(job_wait, op, &job);
+    else if (op->wait.result != NULL)
+        print_result(job_wait, op->wait.result);
+    if (op->wait.state == BIDE_STATE_BURIED)
+        exit = report_buried(job_wait, op, &job);
+    else if (op->wait.state == BIDE_STATE_GONE)
+        exit = report_gone(job_wait, op);
+    bide_job_clear(&job);
+    return exit;
+}
+
+static int report(struct job_wait *job_wait, const bide_op *op)
+{
+    char subject[40];
+    snprintf(subject, sizeof(subject), "job %llu", (unsigned long long)op->wait.id);
+    if (op->status == BIDE_OK)
+        return report_end(job_wait, op);
+    if (op->status == BIDE_CLOSED && bi_interrupted()) {
+        bi_cli_note(job_wait->cli, "%s is not done yet; go on with: bide wait %llu", subject,
+                    (unsigned long long)op->wait.id);
+        return bi_interrupt_exit();
+    }
+    if (op->status == BIDE_TIMED_OUT)
+        return bi_cli_report(job_wait->cli, subject, op->status, "it is not done yet");
+    return bi_cli_report(job_wait->cli, subject, op->status, op->error);
+}
+
+/* ---- waiting ---- */
+
+/* Shows once that the command waits for a job, and not for the queue. */
+static void note_waiting(struct job_wait *job_wait, uint64_t id)
+{
+    bide_job job;
+    if (job_wait->noted || bide_job_stats(job_wait->cli->queue, id, &job) != BIDE_OK)
+        return;
+    bool finished_already = job.state == BIDE_STATE_BURIED || job.state == BIDE_STATE_DONE;
+    job_wait->noted = !finished_already;
+    if (!finished_already && job_wait->count == 1)
+        bi_cli_note(job_wait->cli, "waiting for job %llu, which is %s", (unsigned long long)id,
+                    bide_state_name(job.state));
+    else if (!finished_already)
+        bi_cli_note(job_wait->cli, "waiting for %zu jobs, now for job %llu, which is %s",
+                    job_wait->count, (unsigned long long)id, bide_state_name(job.state));
+    bide_job_clear(&job);
+}
+
+static void on_done(void *user, struct op_slot *slot)
+{
+    struct job_wait *job_wait = user;
+
+    int exit = report(job_wait, &slot->op);
+    if (exit != BI_EXIT_OK)
+        job_wait->exit = job_wait->count == 1 ? exit : BI_EXIT_PARTIAL;
+    fflush(stdout);
+    if (slot->op.status == BIDE_OK)
+        bide_buf_unref(slot->op.wait.result);
+}
+
+int bi_job_wait_run(const struct cli *cli, const uint64_t *ids, size_t count, int64_t timeout_ms,
+                    bool result_expected)
+{
+    struct job_wait job_wait = {.cli = cli, .count = count, .result_expected = result_expected};
+    const struct op_slot *oldest;
+
+    struct ordered_pipeline *pipeline =
+        bi_ordered_pipeline_new(cli, cli->queue, on_done, &job_wait);
+    if (pipeline == NULL)
+        return BI_EXIT_FAILED;
+
+    /* All timeouts begin now. */
+    bi_ordered_pipeline_set_limits(pipeline, BI_ORDERED_PIPELINE_SLOTS, SIZE_MAX);
+    for (size_t i = 0; i < count; i++) {
+        struct op_slot *slot = bi_ordered_pipeline_get_slot(pipeline, 0);
+        slot->op.kind = BIDE_OP_WAIT;
+        slot->op.wait = (bide_wait_args){.id = ids[i], .timeout_ms = timeout_ms};
+        bi_ordered_pipeline_submit(pipeline);
+    }
+
+    job_wait.noted = !cli->err_terminal || cli->quiet || timeout_ms == 0;
+    bi_ordered_pipeline_poll(pipeline);
+    while ((oldest = bi_ordered_pipeline_oldest(pipeline)) != NULL) {
+        note_waiting(&job_wait, oldest->op.wait.id);
+        bi_ordered_pipeline_wait(pipeline, -1);
+    }
+    bi_ordered_pipeline_free(pipeline);
+    return bi_interrupted() ? bi_interrupt_exit() : job_wait.exit;
+}
+
+/* ---- the verb ---- */
+
+static int64_t timeout = BIDE_FOREVER;
 
 static const struct flag flags[] = {
-    BI_FLAG_TIMEOUT('t', "timeout", &timeout_ms, "give up after that time (default: forever)"),
+    BI_FLAG_TIMEOUT('t', "timeout", &timeout, "give up after this time (default: unlimited)"),
     BI_FLAGS_END,
 };
 
 static const char details[] =
-    "Waits until each job is done, buried or gone, and prints the result that was kept (put\n"
-    "--retain, done --result), as it is. Of several jobs the results come in the order of the\n"
-    "ids, each with a newline at its end; --json tells them apart. On a terminal it says what\n"
-    "it waits for.\n"
+    "Waits until each job is done, buried or gone, and prints its result if one was kept (put\n"
+    "--retain, done --result). Results of several jobs are printed in the order of the IDs, each\n"
+    "ended by a newline; use --json to tell them apart.\n"
     "\n"
-    "Exit: 0 done, also if nothing of it is kept; 2 the server does not accept the secret, also\n"
-    "when it comes back with another one; 3 there is no such job: it was cancelled, deleted or\n"
-    "purged, it expired, it never was, or it was done before and kept no result; 4 the time is\n"
-    "over; 5 buried, and why; 7 of several, some are not 0.\n"
+    "Exit codes: 0 done, with or without a result; 2 the server rejects the secret, also after a\n"
+    "reconnect; 3 no such job: cancelled, deleted, purged, expired, never existed, or done before\n"
+    "without a result; 4 timed out; 5 buried; 7 some of several jobs are not done.\n"
     "\n"
     "  bide wait 12\n"
     "  bide wait 12 13 14 --timeout 5m --json\n"
@@ -41,8 +229,8 @@ static int run(struct cli *cli)
     int exit = bi_interrupt_watch(cli, cli->queue);
     if (exit != BI_EXIT_OK)
         return exit;
-    /* Alone with the queue it can only tell how things are. */
-    exit = bi_job_wait_run(cli, ids, cli->word_count, alone ? 0 : timeout_ms, false);
+    /* Without other clients nothing can change: only the current state is reported. */
+    exit = bi_job_wait_run(cli, ids, cli->word_count, alone ? 0 : timeout, false);
     return alone && exit == BI_EXIT_TIMED_OUT ? bi_job_wait_check(cli) : exit;
 }
 
@@ -50,7 +238,7 @@ const struct verb bi_verb_wait = {
     .name = "wait",
     .group = BI_GROUP_WORK,
     .usage = "ID...",
-    .summary = "wait until jobs are done, and print their results",
+    .summary = "wait until jobs are done and print their results",
     .details = details,
     .flags = flags,
     .min = 1,

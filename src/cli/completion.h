@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * completion - what the tab key offers behind "bide" in a shell.
+ * completion - shell completion scripts.
  *
- * The scripts are made from the tables of verbs and flags, so they know what this bide knows. What
- * a word may be is told by its name in the usage of a verb, or behind a flag: TOPIC, FILE, STATE,
- * VERB and PROGRAM are known, small letters are the word itself, a|b is one or the other, and ...
- * goes on. For anything else nothing is offered.
+ * The scripts are generated from the tables of verbs and flags. The kind of an argument is its name in
+ * the usage of a verb, or after a flag: TOPIC, FILE, STATE, VERB and PROGRAM are completed, lower case
+ * is a literal, a|b are alternatives, and "..." repeats. Other kinds are not completed.
  */
 #ifndef BI_COMPLETION_H
 #define BI_COMPLETION_H
@@ -15,15 +14,15 @@
 #define BI_SLOTS_MAX 8
 #define BI_SLOT_SIZE 64
 
-/* The words that a verb takes, in order, up to the first flag or another way to call it. */
+/* The arguments of a verb, in order, up to the first flag or alternative usage. */
 struct slots {
     char name[BI_SLOTS_MAX][BI_SLOT_SIZE]; /* "TOPIC", "on|off" */
-    bool repeats;                          /* the last one, as often as one likes */
+    bool repeats;                          /* the last argument may be repeated */
     size_t count;
 };
 void bi_completion_parse_usage(struct slots *slots, const char *usage);
 
-/* The next part of "a|b|c", of so many bytes; NULL behind the last. at is moved on. */
+/* Returns the next part of "a|b|c" and its size, and advances at; NULL after the last. */
 const char *bi_completion_next_choice(const char **at, size_t *size);
 
 /* "delayed ready ...". */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * completion_bash.c - the script for bash: tables of what there is, then the functions that use
- * them.
+ * completion_bash.c - the script for bash: generated tables, then functions that use them.
  */
 #include "cli/completion.h"
 
@@ -65,7 +64,7 @@ static void print_flag_values(FILE *to, const char *verb, const struct flag *fla
     }
 }
 
-/* A flag of the verb comes before one of every verb. */
+/* Flags of the verb have precedence over common ones. */
 static void print_values(FILE *to, const struct flag *common)
 {
     const struct verb *verb;

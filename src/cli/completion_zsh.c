@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * completion_zsh.c - the script for zsh, by its _arguments, with what every flag means.
+ * completion_zsh.c - the script for zsh, which uses _arguments and shows the help of flags.
  */
 #include "cli/completion.h"
 
 #include <ctype.h>
 #include <string.h>
 
-/* Inside of '...', and with what _arguments takes for its own escaped. */
+/* Escapes text for '...' and for _arguments. */
 static void print_text(FILE *to, const char *text, const char *special)
 {
     for (; *text != 0; text++) {
@@ -20,7 +20,7 @@ static void print_text(FILE *to, const char *text, const char *special)
     }
 }
 
-/* ---- what may stand somewhere ---- */
+/* ---- kinds ---- */
 
 static const struct {
     const char *name, *action;
@@ -37,7 +37,7 @@ static const char *action_of(const char *name, size_t size)
     return NULL;
 }
 
-/* The words themselves, or the first part that is known; a space: nothing. */
+/* Prints the action for a kind: literals, or the first known part; a space: none. */
 static void print_action(FILE *to, const char *kind)
 {
     const char *choice, *action = NULL, *at = kind;
@@ -56,8 +56,8 @@ static void print_action(FILE *to, const char *kind)
 
 /* ---- flags ---- */
 
-/* One form of a flag: a letter, or its name. The other form is not offered once this one stands
- * there, unless there may be several. */
+/* Prints one form of a flag, its letter or its name. The forms exclude each other, unless the flag may be
+ * repeated. */
 static void print_form(FILE *to, const struct flag *flag, bool by_letter)
 {
     fputs("        '", to);

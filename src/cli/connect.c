@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/connect.h"
 
-#include "cli/user_server_start.h"
+#include "cli/user_server.h"
 #include "cli/verb.h"
 #include "remote/peer_owner.h"
 #include "util/clock.h"
@@ -22,12 +22,12 @@
 #define LOCAL_PORT         11300
 #define PEER_TRUSTED       "?peer=trusted"
 #define SYSTEM_RUNTIME_DIR "/run/bide"
-#define SYSTEM_WAIT_US     3000000 /* for a server of the system that is set up to answer again, */
-#define SYSTEM_POLL_NS     100000000L /* and between two looks */
-#define CONFIG_TIMEOUT_MS  2000       /* that a config file which is a pipe may take */
-#define FULL_URL_MAX       ((size_t)2 * BI_URL_MAX) /* what is too long for a URL stays too long */
+#define SYSTEM_WAIT_US     3000000                  /* for the system server to answer again */
+#define SYSTEM_POLL_NS     100000000L               /* between two attempts */
+#define CONFIG_TIMEOUT_MS  2000                     /* for a config file that is a pipe */
+#define FULL_URL_MAX       ((size_t)2 * BI_URL_MAX) /* a URL that is too long is not cut to a valid one */
 
-/* What a config file says; its text lives as long as the process. */
+/* Settings of the config file. */
 static char config_url[BI_URL_MAX];
 static char config_secret_file[1200];
 
@@ -88,7 +88,7 @@ static bool apply_setting(void *user, const char *name, const char *value, char 
         error, "there is no setting \"%.60s\"; there are url, secret_file and color", name);
 }
 
-/* False when there is none. */
+/* False: there is none. */
 static bool user_config_path(char *path, size_t size)
 {
     const char *config = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
@@ -100,20 +100,20 @@ static bool user_config_path(char *path, size_t size)
     return length > 0 && (size_t)length < size;
 }
 
-/* A file of another user, or one that others can write to, could lead to a server of theirs. */
+/* Rejects a config file that another user could have written: it could name that user's server. */
 static bool check_config_owner(const struct stat *info, const char *path, char *error)
 {
     bool writable = (info->st_mode & S_IWOTH) != 0 && !S_ISCHR(info->st_mode); /* /dev/null */
     bool good = bi_user_server_trusts_uid(info->st_uid) && !writable;
     return good ||
-           bi_errmsg_set(error,
-                         "%.200s is not read: it belongs to another user, or everyone can "
-                         "write to it; set HOME or XDG_CONFIG_HOME to a folder of your own, or "
-                         "chown and chmod the file",
-                         path);
+           bi_errmsg_set(
+               error,
+               "refusing to read %.200s: it belongs to another user, or everyone can write to it; "
+               "set HOME or XDG_CONFIG_HOME, or chown and chmod the file",
+               path);
 }
 
-/* *there says whether there is such a file. */
+/* *exists: whether there is such a file. */
 static bool read_config(struct cli *cli, const char *path, bool *exists, char *error)
 {
     struct stat info;
@@ -147,7 +147,7 @@ static int open_queue(struct cli *cli, const char *url, bide **queue)
     return bide_open(url, &options, queue);
 }
 
-/* A URL that is wrong is an argument; what cannot be had is not there. */
+/* An invalid URL is a usage error; a queue that cannot be reached is BI_EXIT_NO_QUEUE. */
 static int report_open_error(const struct cli *cli, int code, const char *url_source)
 {
     char source[100] = "";
@@ -169,7 +169,8 @@ static int report_open_error(const struct cli *cli, int code, const char *url_so
     return bi_cli_error(cli, exit, "%.300s%s", message, source);
 }
 
-/* The rule about owners goes without saying where a server was not named. */
+/* Records the URL for child processes and messages. Messages do not show peer=trusted, which bide adds
+ * itself. */
 static void record_url(struct cli *cli, const char *url)
 {
     bi_url_strip_secret(cli->child_url, url);
@@ -179,9 +180,9 @@ static void record_url(struct cli *cli, const char *url)
         *suffix = 0;
 }
 
-/* The URL with the file that the secret is in, if there is one and the URL says none. The file of the
- * config file is for servers that the command does not name: else a secret could go to another server
- * than it is of. FULL_URL_MAX bytes. */
+/* Adds the secret file to a URL without a secret. The secret_file of the config file is used only for
+ * servers that the command does not name: otherwise the secret could be sent to another server. full:
+ * FULL_URL_MAX bytes. */
 static void add_secret_file(char *full, const char *url, bool is_explicit)
 {
     const char *file = getenv("BIDE_SECRET_FILE"), *source = "BIDE_SECRET_FILE";
@@ -208,7 +209,7 @@ int bi_connect_open_url(struct cli *cli, const char *url, bide **queue)
 {
     char full[FULL_URL_MAX];
 
-    /* The secret of the environment is for a server that asks for one: there may be two servers. */
+    /* BIDE_SECRET_FILE is tried only if the server wants a secret: the other queue may be another server. */
     int code = open_queue(cli, url, queue);
     add_secret_file(full, url, true);
     if (code == BIDE_EINVAL && strcmp(full, url) != 0)
@@ -219,7 +220,7 @@ int bi_connect_open_url(struct cli *cli, const char *url, bide **queue)
 int bi_connect_check_file(const struct cli *cli, const char *url)
 {
 #ifndef BIDE_WITH_SQLITE
-    return BI_EXIT_OK; /* that it cannot be opened at all is more to the point */
+    return BI_EXIT_OK; /* the open reports the missing SQLite */
 #endif
     struct bi_url parts;
     const char *reason;
@@ -230,10 +231,11 @@ int bi_connect_check_file(const struct cli *cli, const char *url)
     if (!bi_url_decode(path) || path[0] == 0 || access(path, F_OK) == 0)
         return BI_EXIT_OK;
     return bi_cli_error(cli, BI_EXIT_NO_QUEUE,
-                        "there is no file %.300s; put, import and work would make it", path);
+                        "there is no file %.300s; only put, import, work and bench create it",
+                        path);
 }
 
-/* named: by the command line or the environment, and not by the config file or not at all. */
+/* is_explicit: the URL is that of --url or BIDE_URL. */
 static int open_named(struct cli *cli, const char *named_url, const char *source, bool is_explicit)
 {
     char url[FULL_URL_MAX];
@@ -257,12 +259,12 @@ static int open_user_server(struct cli *cli, const struct user_server *server)
 {
     char url[BI_URL_MAX];
     if (!bi_user_server_url(server, url))
-        return bi_cli_error(cli, BI_EXIT_FAILED, "%s is too long a name", server->socket);
+        return bi_cli_error(cli, BI_EXIT_FAILED, "the socket path %s is too long", server->socket);
     return open_named(cli, url, NULL, false);
 }
 
-/* Returns true if a server on the usual port may be used without being named. Otherwise *untrusted is
- * set to its owner, unless no server listens there. */
+/* Returns true if a trusted server listens on the usual port. listener->untrusted: a server of another
+ * user listens there. */
 static bool find_local_server(const struct cli *cli, struct peer_listener *listener)
 {
     struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(LOCAL_PORT)};
@@ -276,7 +278,8 @@ static bool find_local_server(const struct cli *cli, struct peer_listener *liste
     return false;
 }
 
-/* What is wrong with a server of ours there is said; what is no server of jobs is none. */
+/* Opens a trusted server on the usual port, and sets *exit. False: there is none, or it is not a job
+ * queue. */
 static bool open_local_server(struct cli *cli, struct peer_listener *listener, int *exit)
 {
     char url[FULL_URL_MAX];
@@ -294,7 +297,7 @@ static bool open_local_server(struct cli *cli, struct peer_listener *listener, i
     return true;
 }
 
-/* Has this machine a bided of its own (bided.service)? Its runtime folder stays when it stops. */
+/* Returns true if this machine has a bided.service: its runtime directory stays when it stops. */
 static bool has_system_server(void)
 {
     struct stat info;
@@ -302,7 +305,7 @@ static bool has_system_server(void)
            bi_peer_owner_is_trusted(info.st_uid);
 }
 
-/* It may be about to start again. One of the user's own beside it would split the queue, unnoticed. */
+/* The system server may be restarting. A user server beside it would split the queue unnoticed. */
 static int wait_for_system_server(struct cli *cli)
 {
     struct peer_listener listener;
@@ -320,7 +323,7 @@ static int wait_for_system_server(struct cli *cli)
 }
 
 /* The server on the usual port belongs to an untrusted user. It is an error with --no-start, else a
- * warning: the user's own server is used instead. */
+ * warning: a user server is used instead. */
 static int report_untrusted(const struct cli *cli, const struct peer_listener *listener)
 {
     static const char format[] =
@@ -335,8 +338,8 @@ static int report_untrusted(const struct cli *cli, const struct peer_listener *l
     return BI_EXIT_OK;
 }
 
-/* The user's own jobs may wait in a file that no server has open. That is said once, until the user's
- * own server has run again: most commands have nothing to do with those jobs. */
+/* Mentions jobs in the file of the user server, which is not running. This is printed once, until that
+ * server has run again: most commands have nothing to do with those jobs. */
 static void note_unserved_file(const struct cli *cli, const struct user_server *server)
 {
     if (!cli->quiet && access(server->file, F_OK) == 0 && bi_user_server_note_unserved(server))
@@ -354,11 +357,11 @@ static int open_default(struct cli *cli)
     int exit;
     bool located = bi_user_server_locate(&server, error);
 
-    /* Another user may have made the folder, so that a server of his is used. */
+    /* Another user may have created the directory with a server in it. */
     if (server.unsafe)
         return bi_cli_error(cli, BI_EXIT_NO_QUEUE, "%s", error);
-    /* If it listens it is the one that is meant: what goes wrong there is said, and jobs do not go
-     * to another queue. */
+    /* A user server that listens is used, also if it cannot be opened: jobs must not go to another queue
+     * because of an error. */
     if (located && bi_user_server_find(&server))
         return open_user_server(cli, &server);
     if (open_local_server(cli, &listener, &exit)) {
@@ -381,7 +384,7 @@ static int open_default(struct cli *cli)
     return exit == BI_EXIT_OK ? open_user_server(cli, &server) : exit;
 }
 
-/* Who has said it goes into source; NULL: the command line. */
+/* Returns the URL that was given, and its source for messages; source NULL: the command line. */
 static const char *find_url(const struct cli *cli, const char **source)
 {
     const char *environment = getenv("BIDE_URL");
@@ -418,7 +421,7 @@ uint64_t bi_connect_damage_count(bide *queue)
     return code == BIDE_OK || code == BIDE_TIMED_OUT ? recovery.failed : 0;
 }
 
-/* A row is moved at the first opening only: later commands find nothing wrong with it. */
+/* Damaged rows are moved at the first open; later commands find nothing wrong. */
 static void warn_damage(const struct cli *cli, bide *queue, const char *shown)
 {
     uint64_t damage = bi_connect_damage_count(queue);

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * flag - the command line, read by a table.
+ * flag - parses the command line by tables of flags.
  *
- * A flag is --name, --name=value, --name value, -n, -nvalue or -n value; letters without a value
- * may be joined. Flags and words may be mixed; behind -- everything is a word. A flag writes into
- * the variable that it was given, by the reader of its kind, which refuses what is no such value.
+ * A flag is --name, --name=value, --name value, -n, -nvalue or -n value; letters without a value may be
+ * joined. Flags and other arguments may be mixed; after -- there are no flags. The parse function of a
+ * flag validates its value and stores it in a variable.
  *
  *     static int64_t delay_ms;
  *     static bool lines;
  *     static const struct flag flags[] = {
- *         BI_FLAG_DURATION('d', "delay", &delay_ms, "make it ready that much later"),
- *         BI_FLAG_BOOL('l', "lines", &lines, "one job for each line"),
+ *         BI_FLAG_DURATION('d', "delay", &delay_ms, "delay the job by this time"),
+ *         BI_FLAG_BOOL('l', "lines", &lines, "one job per line"),
  *         BI_FLAGS_END,
  *     };
  *
- * Help and completion are made from the same tables.
+ * Help and completion are generated from the same tables.
  */
 #ifndef BI_FLAG_H
 #define BI_FLAG_H
@@ -24,20 +24,20 @@
 #include <bide/job.h>
 #include <stdint.h>
 
-/* Reads a value, and writes it where the flag says; false, with a reason ("is no number") that goes
- * on a sentence, when it is none. text is NULL for a flag without a value. */
+/* Parses a value into *to. False with an error text that follows the value: "is not a number". text is
+ * NULL for a flag without a value. */
 typedef bool bi_flag_parse_fn(const char *text, void *to, char *error);
 
 struct flag {
     char letter;            /* 0: none */
     const char *name;       /* NULL at the end of a table */
     const char *value_name; /* "DURATION", in capitals, or "full|normal|off"; NULL: no value */
-    const char *help;       /* half a sentence */
+    const char *help;       /* one line, lower case, without a full stop */
     bi_flag_parse_fn *parse;
     void *to;
 };
 
-/* Several values of one flag, in order; the texts are those of the command line. */
+/* The values of a flag that may be repeated, in order; borrowed from argv. */
 #define BI_WORDS_MAX 1000
 struct words {
     const char *list[BI_WORDS_MAX];
@@ -46,7 +46,7 @@ struct words {
 
 bi_flag_parse_fn bi_flag_parse_bool;     /* bool: true */
 bi_flag_parse_fn bi_flag_parse_string;   /* const char * */
-bi_flag_parse_fn bi_flag_parse_list;     /* struct words: one more */
+bi_flag_parse_fn bi_flag_parse_list;     /* struct words: appends */
 bi_flag_parse_fn bi_flag_parse_count;    /* uint64_t: 0 and more */
 bi_flag_parse_fn bi_flag_parse_id;       /* uint64_t: 1 to BIDE_ID_MAX */
 bi_flag_parse_fn bi_flag_parse_priority; /* int64_t: 0 to 2^32-1 */
@@ -58,7 +58,7 @@ bi_flag_parse_fn bi_flag_parse_time;     /* int64_t: a moment, duration.h */
 bi_flag_parse_fn bi_flag_parse_size;     /* uint64_t: bytes, with KiB, MiB, GiB */
 bi_flag_parse_fn bi_flag_parse_state;    /* bide_state: delayed, ready, reserved, buried, done */
 
-/* A pointer to something else than a flag of the kind writes does not compile. */
+/* A pointer to another type does not compile. */
 #define BI_FLAG_TARGET_(type, to) (1 ? (to) : (type *)0)
 
 /* clang-format off */
@@ -77,18 +77,18 @@ bi_flag_parse_fn bi_flag_parse_state;    /* bide_state: delayed, ready, reserved
 #define BI_FLAGS_END                             {0, NULL, NULL, NULL, NULL, NULL}
 /* clang-format on */
 
-/* What a command line is read into. */
+/* Input and output of the parser. */
 struct flag_parser {
-    const struct flag *tables[2]; /* looked at in this order; NULL: none */
-    const char *const *argv;      /* what is still to be read; ends with NULL */
+    const struct flag *tables[2]; /* searched in this order; NULL: none */
+    const char *const *argv;      /* in, out: the rest, ended by NULL */
     const char **words;           /* out: room for all of argv and a NULL */
     size_t word_count;            /* out */
-    const char *const *program;   /* out, with has_program: what stands behind --, or NULL */
+    const char *const *program;   /* out, with has_program: arguments after --, or NULL */
     bool has_program;
-    bool stop_at_word; /* the first word ends the reading, and stays in argv */
+    bool stop_at_word; /* stop at the first word, which stays in argv */
 };
 
-/* False, with a whole sentence, when something is wrong. */
+/* False with an error message. */
 bool bi_flag_parse_args(struct flag_parser *parser, char *error);
 
 #endif

@@ -1,32 +1,33 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * help.c - what bide help prints, made from the tables of verbs and flags.
+ * help.c - bide help, generated from the tables of verbs and flags.
  */
 #include "cli/verb.h"
 
+#include <ctype.h>
 #include <string.h>
 
 #define COLUMN 26
 #define WIDTH  79
 
-static const char intro[] = "Use: bide [FLAGS] VERB [ARGUMENTS]\n"
+static const char intro[] = "Usage: bide [FLAGS] VERB [ARGUMENTS]\n"
                             "\n"
-                            "A job queue for work that happens later.\n"
+                            "A job queue for deferred work.\n"
                             "\n"
                             "  bide put email 'hello'                     put a job into a topic\n"
                             "  bide work email -- ./send                  run ./send for each job\n"
-                            "  bide put email --delay 1h30m < letter.txt  one that is ready later\n"
-                            "  bide top                                   watch\n";
+                            "  bide put email --delay 1h30m < letter.txt  put a delayed job\n"
+                            "  bide top                                   watch the queue\n";
 
 static const char footer[] =
     "\n"
-    "The queue is that of --url, of $BIDE_URL, or of the config file; else the\n"
-    "server on this machine, or one of your own, which is then started. A server\n"
-    "that wants a secret: --url 'beanstalk://HOST:PORT?secret_file=PATH'.\n"
-    "\"bide help VERB\" says more, and so does \"man bide\".\n";
+    "The queue is given by --url, $BIDE_URL or the config file. Otherwise it is the\n"
+    "server of this machine, or a user server, which bide starts when needed. For a\n"
+    "server with a secret: --url 'beanstalk://HOST:PORT?secret_file=PATH'.\n"
+    "\n"
+    "See \"bide help VERB\" for the flags of a verb, and bide(1).\n";
 
-/* Words, folded at the right edge; what follows the first line is indented. column: where the
- * first word goes. */
+/* Prints words, wrapped at WIDTH; lines after the first are indented. column: the current column. */
 static void wrap(FILE *to, const char *text, size_t size, size_t column, size_t indent)
 {
     bool first = true;
@@ -66,7 +67,7 @@ static void print_flags(FILE *to, const struct flag *flags)
     }
 }
 
-/* Paragraphs are folded; lines that begin with a space, such as examples, stay as they are. */
+/* Wraps paragraphs; lines that begin with a space, such as examples, are printed unchanged. */
 static void print_details(FILE *to, const char *text)
 {
     while (*text != 0) {
@@ -101,8 +102,9 @@ void bi_help_print_all(FILE *to)
 
 void bi_help_print_verb(FILE *to, const struct verb *verb)
 {
-    fprintf(to, "Use: bide %s%s%s%s\n\n%s.\n", verb->name, verb->flags == NULL ? "" : " [FLAGS]",
-            verb->usage[0] == 0 ? "" : " ", verb->usage, verb->summary);
+    fprintf(to, "Usage: bide %s%s%s%s\n\n%c%s.\n", verb->name,
+            verb->flags == NULL ? "" : " [FLAGS]", verb->usage[0] == 0 ? "" : " ", verb->usage,
+            toupper((unsigned char)verb->summary[0]), verb->summary + 1);
     if (verb->flags != NULL) {
         fputs("\nFlags:\n", to);
         print_flags(to, verb->flags);
@@ -114,3 +116,35 @@ void bi_help_print_verb(FILE *to, const struct verb *verb)
         print_details(to, verb->details);
     }
 }
+
+/* ---- the verb ---- */
+
+static int run(struct cli *cli)
+{
+    if (cli->word_count == 0) {
+        bi_help_print_all(stdout);
+        return BI_EXIT_OK;
+    }
+
+    const struct verb *verb = bi_verb_find(cli->words[0]);
+    if (verb == NULL) {
+        cli->verb = NULL; /* the hint is "bide help", not the help of help */
+        return bi_verb_reject(cli, cli->words[0]);
+    }
+    bi_help_print_verb(stdout, verb);
+    return BI_EXIT_OK;
+}
+
+const struct verb bi_verb_help = {
+    .name = "help",
+    .group = BI_GROUP_SELF,
+    .usage = "[VERB]",
+    .summary = "print help, for bide or for a verb",
+    .details = "\"bide VERB --help\" prints the same.\n"
+               "\n"
+               "  bide help\n"
+               "  bide help put\n",
+    .max = 1,
+    .traits = BI_VERB_NO_QUEUE | BI_VERB_NO_CONFIG,
+    .run = run,
+};

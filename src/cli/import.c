@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* What the largest job there can be takes in base64. */
+/* The largest job in base64. */
 #define LINE_MAX_SIZE ((size_t)3 << 29)
 
 struct import {
@@ -19,12 +19,12 @@ struct import {
     void *user;
     struct import_counts *counts;
     struct input input;
-    bool in_export;             /* an export whose end has not come */
-    uint64_t jobs, pauses;      /* since it began */
-    char error[BI_ERRMSG_SIZE]; /* what is wrong with the line */
+    bool in_export;             /* between the header and the end of an export */
+    uint64_t jobs, pauses;      /* in this export */
+    char error[BI_ERRMSG_SIZE]; /* of the current line */
 };
 
-/* ---- lines with a kind; each answers an exit code ---- */
+/* ---- lines with a kind; each returns an exit code ---- */
 
 static int reject_line(struct import *import)
 {
@@ -35,12 +35,11 @@ static int reject_line(struct import *import)
 static int handle_export(struct import *import, const json_t *object)
 {
     if (import->in_export) {
-        bi_errmsg_set(import->error, "an export begins before the one in front of it has ended");
+        bi_errmsg_set(import->error, "an export begins inside another");
         return reject_line(import);
     }
     if (json_integer_value(json_object_get(object, "format")) != 1) {
-        bi_errmsg_set(import->error, "it is of a form that this bide (%s) does not know",
-                      bide_version());
+        bi_errmsg_set(import->error, "unknown export format (this is bide %s)", bide_version());
         return reject_line(import);
     }
     import->in_export = true;
@@ -60,16 +59,16 @@ static int handle_pause(struct import *import, const json_t *object)
                : import->handlers->pause(import->user, import->input.number, &pause);
 }
 
-/* Lines that somebody took out, or copied twice, are noticed, too. */
+/* Detects lines that were removed or duplicated. */
 static int handle_end(struct import *import, const json_t *object)
 {
     json_int_t jobs = json_integer_value(json_object_get(object, "jobs"));
     if (!import->in_export) {
-        bi_errmsg_set(import->error, "an export ends that has not begun");
+        bi_errmsg_set(import->error, "end of an export without a beginning");
         return reject_line(import);
     }
     if ((uint64_t)jobs != import->jobs) {
-        bi_errmsg_set(import->error, "the export says that it has %lld jobs, and there are %llu",
+        bi_errmsg_set(import->error, "the export should have %lld jobs, but has %llu",
                       (long long)jobs, (unsigned long long)import->jobs);
         return reject_line(import);
     }
@@ -91,7 +90,7 @@ static int handle_kind(struct import *import, const json_t *object, const char *
     for (size_t i = 0; name != NULL && i < sizeof(kinds) / sizeof(kinds[0]); i++)
         if (strcmp(kinds[i].name, name) == 0)
             return kinds[i].handle(import, object);
-    bi_errmsg_set(import->error, "its \"kind\" is not one of export, pause and end");
+    bi_errmsg_set(import->error, "\"kind\" is not export, pause or end");
     return reject_line(import);
 }
 
@@ -162,12 +161,12 @@ static int report_read_error(const struct import *import)
 {
     if (bi_interrupted())
         return bi_interrupt_exit();
-    return bi_cli_error(import->cli, BI_EXIT_FAILED, "cannot read behind line %llu: %s",
+    return bi_cli_error(import->cli, BI_EXIT_FAILED, "cannot read after line %llu: %s",
                         (unsigned long long)import->input.number, strerror(errno));
 }
 
-/* A line that cannot become a record is not read to its end, which it may not have: all of it would
- * be kept in memory until then. Blanks in front of it are not kept either. */
+/* Rejects a line by its first byte: a line without an end would otherwise be buffered as a whole.
+ * Leading blanks are dropped for the same reason. */
 static const char *check_line_start(struct input *input)
 {
     while (input->start < input->end && is_blank(input->data[input->start]))
@@ -176,7 +175,7 @@ static const char *check_line_start(struct input *input)
         return "it is longer than any job can be";
     if (input->start == input->end || input->data[input->start] == '{')
         return NULL;
-    return "it is no JSON object";
+    return "not a JSON object";
 }
 
 static int read_input(struct import *import)

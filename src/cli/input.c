@@ -22,14 +22,14 @@ void bi_input_done(struct input *input)
     input->data = NULL;
 }
 
-/* ---- pieces ---- */
+/* ---- records ---- */
 
 static void reset(struct input *input)
 {
     input->start = input->searched = input->end = 0;
 }
 
-/* Without a separator in sight: the rest of the input, or nothing yet. */
+/* There is no separator: the record is the rest of the input, or not complete yet. */
 static enum bi_input_status take_remainder(struct input *input, bide_slice *record)
 {
     size_t size = input->end - input->start;
@@ -73,7 +73,7 @@ enum bi_input_status bi_input_next(struct input *input, bide_slice *record)
 
 /* ---- reading ---- */
 
-/* Room for one more chunk behind what is there, which moves to the front. */
+/* Makes room for another chunk; unread data moves to the front. */
 static bool make_room(struct input *input)
 {
     size_t pending = input->end - input->start;

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * input - what comes in by a descriptor, in pieces: lines, or what stands between NULs.
+ * input - reads records from a descriptor: lines, or records separated by NUL.
  *
- * Reads much at a time and hands out pieces of what it has, without their separators. What is left
- * at the end of the input is a piece, too. Nothing but the separator means anything: a carriage
- * return stays, and so does every byte that is no text.
+ * Records are returned without their separator. The rest at the end of input is a record, too. Only the
+ * separator has a meaning: carriage returns and other bytes are part of the record.
  *
- * Cost       A piece is looked at once; the memory is that of the longest piece, at most the limit.
- * Failure    A piece that is longer than the limit is told as such, and the next one follows.
+ * Cost       Each byte is scanned once. Memory is that of the longest record, at most the limit.
+ * Failure    A record that is longer than the limit is skipped and reported as BI_INPUT_TOO_LONG.
  */
 #ifndef BI_INPUT_H
 #define BI_INPUT_H
@@ -17,7 +16,7 @@
 #include <sys/types.h>
 
 #define BI_INPUT_RECORD_MAX ((size_t)64 << 20) /* the longest line */
-#define BI_INPUT_TOTAL_MAX  ((size_t)1 << 30)  /* the longest body: no queue takes a larger one */
+#define BI_INPUT_TOTAL_MAX  ((size_t)1 << 30)  /* the longest body that a queue accepts */
 
 struct input {
     int fd;
@@ -25,16 +24,16 @@ struct input {
     size_t limit;
     char *data;
     size_t room;
-    size_t start;    /* the piece that comes next begins here */
-    size_t searched; /* no separator before this */
+    size_t start;    /* of the next record */
+    size_t searched; /* no separator before this offset */
     size_t end;
-    uint64_t number; /* of the last piece that was handed out, from 1 on */
-    bool eof;        /* there is nothing more to read */
-    bool skipping;   /* in the middle of a piece that is too long */
+    uint64_t number; /* of the last record, from 1 */
+    bool eof;        /* end of input */
+    bool skipping;   /* inside a record that is too long */
 };
 
 enum bi_input_status {
-    BI_INPUT_NEED_MORE, /* more must be read first */
+    BI_INPUT_NEED_MORE, /* call fill */
     BI_INPUT_RECORD,
     BI_INPUT_TOO_LONG,
     BI_INPUT_EOF,
@@ -43,18 +42,17 @@ enum bi_input_status {
 void bi_input_init(struct input *input, int fd, char separator, size_t limit);
 void bi_input_done(struct input *input);
 
-/* The next piece of what was read; valid until the next call of fill. */
+/* Returns the next record; valid until the next fill. */
 enum bi_input_status bi_input_next(struct input *input, bide_slice *record);
 
-/* Reads once. False with errno when that failed, or there is no memory; may block, and is ended by
- * a signal (EINTR). */
+/* Reads once; may block. False with errno, EINTR after a signal. */
 bool bi_input_fill(struct input *input);
 
-/* Is there something to read at once? The end of the input is. */
+/* Returns true if a fill would not block. */
 bool bi_input_is_ready(const struct input *input);
 
-/* Reads until the end, as long as it is at most BI_INPUT_TOTAL_MAX (else errno is EFBIG); ended by a
- * signal that is watched. False with errno. */
+/* Reads to the end of input. False with errno: EFBIG beyond BI_INPUT_TOTAL_MAX, EINTR after a signal that
+ * is watched. */
 bool bi_input_read_all(int fd, bide_buf **buf);
 
 #endif

@@ -12,15 +12,15 @@
 #include <time.h>
 #include <unistd.h>
 
-/* A second signal so soon after the first is the same wish: Ctrl-C in a terminal often comes
- * twice, once by the terminal and once by whoever started us. */
+/* A signal within this time after the first one is ignored: Ctrl-C often arrives twice, from the
+ * terminal and from the parent process. */
 #define REPEAT_MS 500
 
 static struct {
-    atomic_int signal;     /* the first that came; 0: none */
-    atomic_llong first_ms; /* when, on the monotonic clock; set first, 0: none came */
-    int notify_fd;         /* an eventfd, readable from then on */
-    int stop_fd;           /* another, that ends the thread */
+    atomic_int signal;     /* the first one; 0: none */
+    atomic_llong first_ms; /* its time on the monotonic clock, set before signal; 0: none */
+    int notify_fd;         /* eventfd, readable after a signal */
+    int stop_fd;           /* eventfd that ends the thread */
     bide *queue;
     pthread_t thread;
     bool running;
@@ -33,7 +33,7 @@ static long long now_ms(void)
     return now.tv_sec * 1000LL + now.tv_nsec / 1000000;
 }
 
-/* Only what a signal handler may do. */
+/* Uses async-signal-safe functions only. */
 static void on_signal(int number)
 {
     int saved = errno;
@@ -49,7 +49,7 @@ static void on_signal(int number)
     errno = saved;
 }
 
-/* Shutting down takes locks, which a signal handler cannot. */
+/* A thread shuts the queue down: that takes locks, which a signal handler must not. */
 static void *shut_down(void *unused)
 {
     (void)unused;
@@ -67,7 +67,7 @@ static void install_handler(int number)
     struct sigaction action, before;
     memset(&action, 0, sizeof(action));
     action.sa_handler = on_signal;
-    action.sa_flags = SA_RESTART; /* a line that is being written is written to its end */
+    action.sa_flags = SA_RESTART; /* a line is written to its end */
     if (sigaction(number, NULL, &before) == 0 && before.sa_handler != SIG_IGN)
         sigaction(number, &action, NULL);
 }
@@ -81,7 +81,7 @@ int bi_interrupt_watch(const struct cli *cli, bide *queue)
         return bi_cli_error(cli, BI_EXIT_FAILED, "cannot watch for signals: %s", strerror(errno));
     state.running = bi_thread_start(&state.thread, shut_down, NULL);
     if (!state.running)
-        return bi_cli_error(cli, BI_EXIT_FAILED, "cannot start a thread that watches for signals");
+        return bi_cli_error(cli, BI_EXIT_FAILED, "cannot create thread for signals");
     install_handler(SIGINT);
     install_handler(SIGTERM);
     install_handler(SIGHUP);
@@ -133,7 +133,7 @@ ssize_t bi_interrupt_read(int fd, void *data, size_t size)
     }
 }
 
-/* A pipe that is ready takes this much without waiting. */
+/* A pipe that is ready accepts this much without blocking. */
 #define WRITE_MAX 4096
 
 bool bi_interrupt_write(int fd, const void *data, size_t size)

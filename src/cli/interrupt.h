@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * interrupt - Ctrl-C, SIGTERM and SIGHUP in the middle of something that should end in order.
+ * interrupt - orderly end on Ctrl-C, SIGTERM and SIGHUP.
  *
- * A verb that waits or works in pieces calls bi_interrupt_watch() once its queue is open. From then
- * on a first signal does not end the process: bi_interrupted() turns true, the descriptor becomes
- * readable, and calls of the queue that wait answer BIDE_CLOSED, because the queue is shut down;
- * calls that store go on as always. The verb finishes the piece it is at, says what is done, and
- * answers bi_interrupt_exit(). A second signal, half a second later or more, ends the process.
+ * A verb that waits or runs for long calls bi_interrupt_watch() when its queue is open. The first signal
+ * then does not end the process: bi_interrupted() becomes true, the descriptor becomes readable, and the
+ * queue is shut down, so waiting calls return BIDE_CLOSED; other calls complete. The verb completes its
+ * current step, prints what is done, and returns bi_interrupt_exit(). A second signal, at least half a
+ * second later, ends the process.
  */
 #ifndef BI_INTERRUPT_H
 #define BI_INTERRUPT_H
@@ -15,21 +15,20 @@
 
 #include <sys/types.h>
 
-/* BI_EXIT_OK, or says what is wrong. queue may be NULL. Once a process. */
+/* Returns BI_EXIT_OK, or prints an error. queue may be NULL. Called once per process. */
 int bi_interrupt_watch(const struct cli *cli, bide *queue);
-/* Ends the watching of the queue, which may then be closed. Done by main() for cli->queue. */
+/* Releases the queue, which may then be closed. main() calls it. */
 void bi_interrupt_stop(void);
 
 bool bi_interrupted(void);
-/* Readable once interrupted; not to be read. -1 when nothing is watched. */
+/* Returns a descriptor that is readable after a signal, and must not be read; -1 before watch(). */
 int bi_interrupt_fd(void);
-/* 128 and the number of the signal. */
+/* Returns 128 plus the signal number. */
 int bi_interrupt_exit(void);
 
-/* Reads, or waits for something to read, until interrupted: then -1 with errno EINTR. */
+/* As read(), but a signal ends it: -1 with errno EINTR. A size of 0 waits for input. */
 ssize_t bi_interrupt_read(int fd, void *data, size_t size);
-/* Writes all of it, also to a pipe whose reader is slow, until interrupted. False with errno; then
- * some of it may be written. */
+/* Writes all data, unless interrupted. False with errno; a part may have been written. */
 bool bi_interrupt_write(int fd, const void *data, size_t size);
 
 #endif

@@ -7,15 +7,14 @@
 
 #include "cli/cli.h"
 
-/* Refuses where nobody else can work while this process has the queue: it would wait for ever.
- * BI_EXIT_OK where others can. */
+/* Fails if no other process can use the queue while this one has it open: the wait would never end. */
 int bi_job_wait_check(const struct cli *cli);
 
 /*
- * Waits for all of them at once, and prints in the order given. expects: the jobs were to keep a
- * result. Answers, of one job: BI_EXIT_OK done, also without a result; BI_EXIT_REFUSED buried;
- * BI_EXIT_NOT_FOUND there is no such job, or it went without being done; BI_EXIT_TIMED_OUT. Of
- * several: BI_EXIT_PARTIAL unless all are done.
+ * Waits for all jobs at once, and prints their results in the order given. result_expected: the jobs
+ * were put to keep a result. Returns for one job: BI_EXIT_OK done, also without a result;
+ * BI_EXIT_REFUSED buried; BI_EXIT_NOT_FOUND no such job, or removed before it was done;
+ * BI_EXIT_TIMED_OUT. For several: BI_EXIT_PARTIAL unless all are done.
  */
 int bi_job_wait_run(const struct cli *cli, const uint64_t *ids, size_t count, int64_t timeout_ms,
                     bool result_expected);

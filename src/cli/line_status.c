@@ -3,7 +3,7 @@
 
 #include "cli/print.h"
 
-/* When there is no room for one more range, the last one becomes the vaguer of the two. */
+/* Without room for another range, the last one is extended and becomes unknown. */
 static void add_range(struct line_status *line_status, uint64_t line, enum bi_line_outcome outcome)
 {
     size_t count = line_status->range_count;
@@ -37,8 +37,7 @@ bool bi_line_status_can_resume(const struct line_status *line_status)
 
 static int format_range(const struct line_range *range, const char *unit, char *to, size_t size)
 {
-    static const char *const outcomes[] = {"in", "unsure (the answer was lost: in, or not)",
-                                           "not in"};
+    static const char *const outcomes[] = {"stored", "unknown (the reply was lost)", "not stored"};
     char first[32], last[32];
     bi_print_number(first, range->first);
     bi_print_number(last, range->last);

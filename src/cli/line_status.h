@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * line_status - which lines of an input have become jobs: for whoever was interrupted half way, and has
- * to go on without losing or doubling any.
+ * line_status - which lines of an input have been stored, so that an interrupted command can be
+ * continued without losing or duplicating jobs.
  *
- * Lines are told in order. A line is settled when its job is in, or was refused for a reason of its
- * own; it is unsure when the answer was lost, and left when it certainly is not in although nothing
- * is wrong with it.
+ * Lines are added in order. A line is done when its job is stored or was rejected for a reason of its
+ * own, unknown when the reply was lost, and otherwise not stored.
  */
 #ifndef BI_LINE_STATUS_H
 #define BI_LINE_STATUS_H
@@ -25,21 +24,21 @@ struct line_range {
 #define BI_LINE_RANGES_MAX 8
 
 struct line_status {
-    uint64_t last_done;                           /* everything up to this line is settled */
-    struct line_range ranges[BI_LINE_RANGES_MAX]; /* what comes behind it */
+    uint64_t last_done;                           /* all lines up to this one are done */
+    struct line_range ranges[BI_LINE_RANGES_MAX]; /* of the lines after it */
     size_t range_count;
 };
 
-/* A line that no job was made of (empty, and skipped; no JSON) need not be told. */
+/* Lines without a job (skipped or invalid) need not be added. */
 void bi_line_status_add(struct line_status *line_status, uint64_t line,
                         enum bi_line_outcome outcome);
 
-/* Is nothing in, or perhaps in, behind the sure ones? Then whoever goes on behind them loses and
- * doubles none. */
+/* Returns true if no line after last_done is or may be stored: the input can then be continued at the
+ * next line. */
 bool bi_line_status_can_resume(const struct line_status *line_status);
 
-/* "lines 3,001 to 4,000 are unsure (...); lines 4,001 to 5,000 are not in"; "" if all that was
- * told is settled. what: "line". */
+/* Formats "lines 3,001 to 4,000 are unknown (...); lines 4,001 to 5,000 are not stored", or "" if all
+ * lines are done. unit: "line". */
 void bi_line_status_format(const struct line_status *line_status, const char *unit, char *to,
                            size_t size);
 

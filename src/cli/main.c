@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * main.c - bide: finds the verb, reads the flags, opens the queue, runs the verb.
+ * main.c - bide: finds the verb, parses the flags, opens the queue, runs the verb.
  */
 #include "cli/connect.h"
 #include "cli/interrupt.h"
@@ -21,7 +21,7 @@ struct info_flags {
 
 static struct info_flags info_flags;
 
-/* ---- flags of every verb ---- */
+/* ---- common flags ---- */
 
 static bool parse_color(const char *text, void *to, char *error)
 {
@@ -32,7 +32,7 @@ static bool parse_color(const char *text, void *to, char *error)
             return true;
         }
     }
-    return bi_errmsg_set(error, "is neither auto, always nor never");
+    return bi_errmsg_set(error, "is not auto, always or never");
 }
 
 const struct flag *bi_verb_common_flags(struct cli *cli)
@@ -44,14 +44,15 @@ const struct flag *bi_verb_common_flags(struct cli *cli)
         cli = &nothing;
     const struct flag rows[] = {
         BI_FLAG_STRING('u', "url", "URL", &cli->url,
-                       "the queue: sqlite:PATH, beanstalk://HOST:PORT"),
-        BI_FLAG_BOOL('J', "json", &cli->json, "answer in JSON, one value a line"),
-        BI_FLAG_BOOL('q', "quiet", &cli->quiet, "no notes, no progress bars"),
-        BI_FLAG_BOOL('v', "verbose", &cli->verbose, "more notes"),
-        BI_FLAG_BOOL(0, "no-start", &cli->no_start, "do not start a server when none answers"),
-        {0, "color", "auto|always|never", "when to use colours", parse_color, &cli->color},
-        BI_FLAG_BOOL('h', "help", &info_flags.help, "this text"),
-        BI_FLAG_BOOL('V', "version", &info_flags.version, "the version"),
+                       "queue to use: sqlite:PATH, beanstalk://HOST:PORT"),
+        BI_FLAG_BOOL('J', "json", &cli->json, "print JSON, one value per line"),
+        BI_FLAG_BOOL('q', "quiet", &cli->quiet, "print no notes and no progress"),
+        BI_FLAG_BOOL('v', "verbose", &cli->verbose, "print more notes"),
+        BI_FLAG_BOOL(0, "no-start", &cli->no_start, "do not start a user server"),
+        {0, "color", "auto|always|never", "when to use colors (default: auto)", parse_color,
+         &cli->color},
+        BI_FLAG_BOOL('h', "help", &info_flags.help, "print this help"),
+        BI_FLAG_BOOL('V', "version", &info_flags.version, "print the version"),
         BI_FLAGS_END,
     };
     _Static_assert(sizeof(read) == sizeof(rows) && sizeof(shown) == sizeof(rows), "a row for each");
@@ -59,9 +60,9 @@ const struct flag *bi_verb_common_flags(struct cli *cli)
     return table;
 }
 
-/* ---- reading the command line ---- */
+/* ---- parsing the command line ---- */
 
-/* An error in the arguments is answered as they ask for, even if --json stands behind it. */
+/* A usage error is printed as JSON even if --json follows it. */
 static void detect_json(struct cli *cli, const char *const *rest)
 {
     for (; *rest != NULL && strcmp(*rest, "--") != 0; rest++)
@@ -71,11 +72,8 @@ static void detect_json(struct cli *cli, const char *const *rest)
 
 static int reject_verb(struct cli *cli, const char *const *argv)
 {
-    const char *name = argv[0], *near = bi_verb_suggest(name);
     detect_json(cli, argv + 1);
-    if (near != NULL)
-        return bi_cli_usage_error(cli, "there is no verb \"%.60s\"; did you mean %s?", name, near);
-    return bi_cli_usage_error(cli, "there is no verb \"%.60s\"", name);
+    return bi_verb_reject(cli, argv[0]);
 }
 
 static int reject_flags(struct cli *cli, const struct flag_parser *parser, const char *error)
@@ -88,14 +86,14 @@ static int check_words(struct cli *cli)
 {
     const struct verb *verb = cli->verb;
     if (cli->word_count < verb->min)
-        return bi_cli_usage_error(cli, "something is missing: bide %s %s", verb->name, verb->usage);
+        return bi_cli_usage_error(cli, "missing argument: bide %s %s", verb->name, verb->usage);
     if (cli->word_count > verb->max)
-        return bi_cli_usage_error(cli, "\"%.60s\" is one argument too many: bide %s %s",
+        return bi_cli_usage_error(cli, "unexpected argument \"%.60s\": bide %s %s",
                                   cli->words[verb->max], verb->name, verb->usage);
     return BI_EXIT_OK;
 }
 
-/* What stands behind the verb. */
+/* Parses the arguments after the verb. */
 static int parse_arguments(struct cli *cli, struct flag_parser *parser)
 {
     char error[BI_ERRMSG_SIZE];
@@ -134,7 +132,7 @@ static int parse_command(struct cli *cli, const char *const *argv, const char **
     return BI_EXIT_USAGE;
 }
 
-/* 'Authorization: Bearer ...': the name stays. */
+/* Masks 'Authorization: Bearer ...' after the name. */
 static void mask_value(char *header)
 {
     char *value = strchr(header, ':');
@@ -142,8 +140,8 @@ static void mask_value(char *header)
         memset(value + 1, '*', strlen(value + 1));
 }
 
-/* The arguments can be seen by every user of the machine: secrets are overwritten there, and the copy
- * is used from now on. NULL: no memory. The copy lives as long as the process. */
+/* Overwrites secrets in the arguments, which every user of the machine can see, and returns a copy from
+ * before that lives as long as the process. NULL: out of memory. */
 static const char *const *mask_secrets(int argc, char **argv)
 {
     static char **copy;
@@ -165,8 +163,8 @@ static const char *const *mask_secrets(int argc, char **argv)
 
 /* ---- running ---- */
 
-/* A standard descriptor that is closed must not become that of a file; what is then written there
- * fails, as it would have. */
+/* Opens standard descriptors that are closed, so that a file of the queue does not get their numbers.
+ * Reads and writes still fail: the mode is the wrong one. */
 static bool open_standard_fds(void)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
@@ -188,7 +186,7 @@ static int print_info(const struct cli *cli)
     return bi_cli_flush(cli);
 }
 
-/* The verb's own answer is more important than what became of its output. */
+/* The exit code of the verb has precedence over that of its output. */
 static int finish(struct cli *cli, int exit)
 {
     int flushed = bi_cli_flush(cli);
@@ -209,8 +207,8 @@ static int run(struct cli *cli)
 }
 
 /*
- * Only what a character is, and how wide, is the user's: numbers, dates and sentences are the same
- * everywhere, or scripts could not read them. Whoever has no locale has a terminal of today.
+ * Only LC_CTYPE follows the environment: numbers, dates and messages must be the same for scripts.
+ * Without a locale the terminal is assumed to be UTF-8.
  */
 static void set_locale(void)
 {
@@ -229,7 +227,7 @@ int main(int argc, char **argv)
     const char *const *arguments;
     set_locale();
     signal(SIGPIPE, SIG_IGN);
-    signal(SIGCHLD, SIG_DFL); /* if we were started with it ignored, no status would be known */
+    signal(SIGCHLD, SIG_DFL); /* if it is inherited as ignored, waitpid() returns no status */
     if (argc < 1 || !open_standard_fds() || (arguments = mask_secrets(argc, argv)) == NULL ||
         (words = calloc((size_t)argc + 2, sizeof(*words))) == NULL)
         return BI_EXIT_FAILED;

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * ordered_pipeline - a pipeline that delivers completions in the order of submission.
+ * ordered_pipeline - ops in flight, completed in the order of submission.
  *
- * The user fills in slots one after the other and submits them; one callback gets the completed
- * slots, oldest first.
+ * A command that waited for each op would spend its time on round trips and syncs. A caller gets a
+ * slot, fills in its op and submits it; the callback receives the slots one by one, in the order in
+ * which they were submitted, from within the calls here and never from another thread.
  *
- * Ordering   Ops run in the order in which they are submitted, so restored jobs keep their order.
- * Ownership  A slot belongs to the user until it is submitted, then to the pipeline. Its job is cleared
- *            after the callback, so the arguments of a restore may point into it.
- * Threads    All calls and callbacks happen in the thread of the user.
- * Cost       At most BI_ORDERED_PIPELINE_SLOTS ops, and BI_ORDERED_PIPELINE_BYTES or one slot that is
- *            larger.
+ * Ordering   Ops run in the order of submission: a copy has the order of its original. An op that the
+ *            queue rejects with BIDE_EBUSY is submitted again when ops of this pipeline have completed.
+ * Ownership  A slot belongs to the caller until it is submitted, then to the pipeline until the
+ *            callback returns. The job of the slot is cleared then, so the arguments of a restore may
+ *            point to it. The op keeps its results until the slot is used again.
+ * Cost       At most BI_ORDERED_PIPELINE_SLOTS ops and BI_ORDERED_PIPELINE_BYTES bytes, or one larger
+ *            op, unless limits are set.
  */
 #ifndef BI_ORDERED_PIPELINE_H
 #define BI_ORDERED_PIPELINE_H
@@ -22,32 +24,53 @@
 
 struct op_slot {
     bide_op op;
-    bide_job job;             /* argument or result of the op */
+    bide_job job;             /* result or argument of the op */
     bide_put_options options; /* of a put */
-    uint64_t number;          /* free for the user: an id, a line */
-    void *extra;              /* free for the user */
+    uint64_t number;          /* the caller's: an id, a line */
+    void *extra;              /* the caller's */
     size_t bytes;
     bool done;
 };
 
-/* Called once per submitted slot; the op has its status. */
+/* The op of the slot has its status. */
 typedef void bi_ordered_pipeline_done(void *user, struct op_slot *slot);
 
 struct ordered_pipeline;
 
-/* NULL, with a report, if memory or file descriptors are exhausted. */
+/* Returns NULL, after an error message, if memory or descriptors are exhausted. on_done may be NULL. */
 struct ordered_pipeline *bi_ordered_pipeline_new(const struct cli *cli, bide *queue,
                                                  bi_ordered_pipeline_done *on_done, void *user);
-/* Completes what is in flight, then frees. Accepts NULL. */
+/* Completes all ops that were submitted, and frees. NULL is ignored. */
 void bi_ordered_pipeline_free(struct ordered_pipeline *ordered_pipeline);
+/* As free, but does not wait: the memory of ops that have not completed stays until the process ends,
+ * because the queue writes to it until it is closed. */
+void bi_ordered_pipeline_abandon(struct ordered_pipeline *ordered_pipeline);
 
-/* Returns a zeroed slot for an op that will hold this many bytes; if there is no room, first waits for
- * completions. A slot that is not submitted is returned again by the next call. */
+/* Bounds the ops in flight, at most BI_ORDERED_PIPELINE_SLOTS, and their bytes. Ops are then handed to
+ * the queue at once, not in groups. */
+void bi_ordered_pipeline_set_limits(struct ordered_pipeline *ordered_pipeline, size_t op_max,
+                                    size_t byte_max);
+
+/* Returns a zeroed slot for an op that will hold so many bytes. Completes ops until there is room. A slot
+ * that is not submitted is returned again by the next call. */
 struct op_slot *bi_ordered_pipeline_get_slot(struct ordered_pipeline *ordered_pipeline,
                                              size_t bytes);
-/* Submits the slot that was returned last. It may be delayed until others fill a batch. */
+/* Submits the slot that was got last; it may be handed to the queue later, in a group with others. */
 void bi_ordered_pipeline_submit(struct ordered_pipeline *ordered_pipeline);
-/* Submits an incomplete batch, because no further slot follows for some time. */
+/* Hands all submitted ops to the queue. */
 void bi_ordered_pipeline_flush(struct ordered_pipeline *ordered_pipeline);
+
+/* Waits until the oldest op completes. True: it has completed, or no op is in flight. False: the
+ * timeout expired, or a signal was received (once). timeout_ms: -1 waits forever. */
+bool bi_ordered_pipeline_wait(struct ordered_pipeline *ordered_pipeline, int timeout_ms);
+/* Completes all ops that were submitted. */
+void bi_ordered_pipeline_drain(struct ordered_pipeline *ordered_pipeline);
+/* Completes the ops that can be completed without waiting. */
+void bi_ordered_pipeline_poll(struct ordered_pipeline *ordered_pipeline);
+
+/* Returns the oldest slot that has not completed; NULL: none. */
+const struct op_slot *bi_ordered_pipeline_oldest(const struct ordered_pipeline *ordered_pipeline);
+/* Returns a descriptor that is readable when poll() may complete ops. */
+int bi_ordered_pipeline_fd(const struct ordered_pipeline *ordered_pipeline);
 
 #endif

@@ -29,16 +29,16 @@ int bi_outfile_check(const struct cli *cli, const char *name, bool force)
     struct stat file_stat;
     if (is_stdout(name))
         return BI_EXIT_OK;
-    /* A link that leads nowhere has the name, too. */
+    /* A dangling link has the name, too. */
     if (stat(name, &file_stat) != 0)
         return lstat(name, &file_stat) == 0 && !force ? report_exists(cli, name) : BI_EXIT_OK;
     if (S_ISDIR(file_stat.st_mode))
-        return bi_cli_error(cli, BI_EXIT_USAGE, "%.300s is a folder", name);
+        return bi_cli_error(cli, BI_EXIT_USAGE, "%.300s is a directory", name);
     return S_ISREG(file_stat.st_mode) && !force ? report_exists(cli, name) : BI_EXIT_OK;
 }
 
-/* Is what is open still what has the name? Another process may have given it its own name since. A
- * file of another user could be read, or changed, by that user. */
+/* Returns true if the open file still has the name (another process may have renamed it) and belongs to
+ * this user (another owner could read or change it). */
 static bool is_same_file(int fd, const char *path)
 {
     struct stat opened, named;
@@ -47,7 +47,7 @@ static bool is_same_file(int fd, const char *path)
            opened.st_ino == named.st_ino;
 }
 
-/* What a killed run has left may be written over; what somebody calls so by chance may not. */
+/* Returns true for an empty file or the rest of a killed export, which may be overwritten. */
 static bool is_stale_part(int fd, const char *prefix)
 {
     char head[64];
@@ -55,13 +55,13 @@ static bool is_stale_part(int fd, const char *prefix)
     return size == 0 || (size > 0 && memcmp(head, prefix, (size_t)size) == 0);
 }
 
-/* Why it cannot be written; NULL if it can. Whoever else writes to the same name has the lock. */
+/* Returns why the file cannot be written; NULL: it can. A concurrent export holds the lock. */
 static const char *claim_part(int fd, const struct outfile *file, const char *prefix)
 {
     if (fd < 0)
         return errno == ELOOP ? "it is a link" : strerror(errno);
     if (flock(fd, LOCK_EX | LOCK_NB) != 0 || !is_same_file(fd, file->part_path))
-        return "somebody else does";
+        return "another process does";
     if (!is_stale_part(fd, prefix))
         return "it is there already, and nothing that was left half written";
     if (fchmod(fd, 0600) != 0)
@@ -125,7 +125,7 @@ int bi_outfile_error(const struct outfile *file)
                         file->name == NULL ? "the output" : file->part_path, strerror(errno));
 }
 
-/* A file that came into being since it was looked for is not replaced. */
+/* A file that was created since the check is not replaced. */
 static int rename_into_place(const struct outfile *file)
 {
     unsigned flags = file->force ? 0 : RENAME_NOREPLACE;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * outfile - a file that is there as a whole, or not at all.
+ * outfile - an output file that is complete or does not exist.
  *
- * It is written beside its place, as NAME.part, and gets its name when it is complete and on the
- * disk. Standard output, and what is no regular file, is written as it comes.
+ * It is written as NAME.part and renamed when it is complete and synced. Standard output and files that
+ * are not regular are written directly.
  */
 #ifndef BI_OUTFILE_H
 #define BI_OUTFILE_H
@@ -13,24 +13,24 @@
 struct outfile {
     const struct cli *cli;
     FILE *to;
-    const char *name; /* NULL: written as it comes */
+    const char *name; /* NULL: written directly */
     char *part_path;
     bool force;
 };
 
-/* May the file be written? NULL and "-" are standard output. force: an existing file is replaced.
- * BI_EXIT_OK, or says what is wrong. */
+/* Checks that the file may be written. NULL and "-" are standard output. force: replace an existing
+ * file. Returns BI_EXIT_OK, or prints an error. */
 int bi_outfile_check(const struct cli *cli, const char *name, bool force);
 
-/* beginning: what every such file begins with, at most 64 bytes; by it a NAME.part that a killed run
- * has left is known. */
+/* prefix: the first bytes of every such file, at most 64; they identify a NAME.part that a killed run
+ * has left. */
 int bi_outfile_open(struct outfile *file, const struct cli *cli, const char *name, bool force,
                     const char *prefix);
-/* Why nothing more could be written; BI_EXIT_PIPE, silently, when the reader has gone. */
+/* Reports a failed write; BI_EXIT_PIPE, without a message, if the reader has gone. */
 int bi_outfile_error(const struct outfile *file);
-/* Gives the file its name. */
+/* Syncs the file and gives it its name. */
 int bi_outfile_commit(struct outfile *file);
-/* Takes away what was begun; after the end does nothing. */
+/* Removes an incomplete file; does nothing after commit. */
 void bi_outfile_discard(struct outfile *file);
 
 #endif

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #define PAGE 1000
-/* At a beanstalkd "until it is resumed" is as many seconds as there can be. */
+/* On a beanstalkd a pause without an end is the longest possible one. */
 #define UNLIMITED_MS (BIDE_TIME_MAX_MS - INT64_C(86400000) * 365)
 
 bool bi_pauses_is_endless(const bide_topic_stats *topic)

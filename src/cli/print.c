@@ -8,7 +8,7 @@
 
 /* ---- bytes ---- */
 
-/* The length of the UTF-8 sequence at the beginning, and its code point; 0 if it is none. */
+/* Returns the length of the first UTF-8 sequence, and its code point; 0: invalid. */
 static size_t decode_utf8(const unsigned char *at, size_t size, uint32_t *point)
 {
     static const uint32_t min_point[] = {0, 0, 0x80, 0x800, 0x10000};
@@ -30,8 +30,7 @@ static size_t decode_utf8(const unsigned char *at, size_t size, uint32_t *point)
     return good ? length : 0;
 }
 
-/* Controls, and what turns the direction of the text around, with which it could show what is not
- * there. */
+/* Control characters, and those that change the direction of text, which could disguise output. */
 static bool is_unsafe(uint32_t point)
 {
     static const struct {
@@ -46,7 +45,7 @@ static bool is_unsafe(uint32_t point)
     return false;
 }
 
-/* How many bytes at the beginning are one character that a terminal may have; 0: none is. */
+/* Returns the length of the first character if a terminal may show it; 0: it must be escaped. */
 static size_t safe_length(const unsigned char *at, size_t size)
 {
     uint32_t point = 0;
@@ -82,8 +81,7 @@ void bi_print_bytes(FILE *to, bool terminal, const void *data, size_t size)
     }
 }
 
-/* How many bytes at the beginning can be piped as they are: a character that is no control, or a byte
- * that is none by itself. */
+/* Returns how many bytes can be piped unchanged: a character or byte that is not a control. */
 static size_t raw_length(const unsigned char *at, size_t size)
 {
     uint32_t point = 0;
@@ -136,7 +134,7 @@ void bi_print_sanitize(char *to, size_t room, const char *text)
     to[out] = 0;
 }
 
-/* ---- how wide it is ---- */
+/* ---- width ---- */
 
 size_t bi_print_char_width(const unsigned char *at, size_t size, int *columns)
 {
@@ -146,7 +144,7 @@ size_t bi_print_char_width(const unsigned char *at, size_t size, int *columns)
     return length;
 }
 
-/* One character of an excerpt: what to show, and how wide it is. */
+/* One character of an excerpt and its width. */
 static size_t render_char(const unsigned char *at, size_t size, char *shown, int *columns)
 {
     int width;
@@ -173,7 +171,7 @@ size_t bi_print_excerpt(char *to, size_t width, const void *data, size_t size)
         char shown[8];
         int columns;
         size_t length = render_char(bytes + i, size - i, shown, &columns);
-        /* Characters without a width are bounded by the room. */
+        /* Characters of width 0 are bounded by the size of the buffer. */
         if (used + (size_t)columns > width || out + strlen(shown) > 4 * width)
             break;
         memcpy(to + out, shown, strlen(shown) + 1);
@@ -204,7 +202,7 @@ size_t bi_print_width(const char *text)
     return width;
 }
 
-/* ---- colours ---- */
+/* ---- colors ---- */
 
 const char *bi_print_style(const struct cli *cli, enum bi_print_style style)
 {
@@ -251,7 +249,7 @@ void bi_print_size(char *to, uint64_t bytes)
         snprintf(to, 32, "%u B", (unsigned)bytes);
         return;
     }
-    /* What would be shown as 1024.0 is 1.0 of the next unit. */
+    /* 1024.0 after rounding is 1.0 of the next unit. */
     for (; value >= 1023.95 && unit < 5; unit++)
         value /= 1024;
     snprintf(to, 32, "%.1f %s", value, units[unit]);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * progress - how far a long verb has come: a bar on the terminal, nothing elsewhere.
+ * progress - a progress bar on the terminal; nothing elsewhere.
  *
  *     exporting  [======>         ]  41 %  41,230 of 100,000  52,000/s  1s left
  */
@@ -18,15 +18,15 @@ struct progress {
     int64_t drawn_us; /* 0: never */
 };
 
-/* Nothing is drawn before half a second has passed, nor with --quiet, --json or without a terminal
- * on standard error. */
+/* Nothing is drawn in the first half second, with --quiet or --json, or if standard error is not a
+ * terminal. */
 void bi_progress_begin(struct progress *progress, const struct cli *cli, const char *label,
                        uint64_t total);
-/* So much is done; draws at most ten times a second. */
+/* Sets the amount that is done; draws at most ten times a second. */
 void bi_progress_set(struct progress *progress, uint64_t done);
-/* For an op that does not tell how far it is: draws how long it has taken. */
+/* Draws the elapsed time, for an op without a count. */
 void bi_progress_set_elapsed(struct progress *progress);
-/* Takes the bar away. */
+/* Removes the bar. */
 void bi_progress_end(struct progress *progress);
 
 #endif

@@ -11,7 +11,7 @@
 #define BI_PUT_H
 
 #include "cli/line_status.h"
-#include "cli/pipeline.h"
+#include "cli/ordered_pipeline.h"
 #include "cli/progress.h"
 
 /* ---- a put as a line of JSON ---- */

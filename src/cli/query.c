@@ -15,7 +15,7 @@ bool bi_query_check_topic(const struct cli *cli, const char *word)
         return true;
     bi_cli_usage_error(
         cli,
-        "\"%.60s\" is no name of a topic: 1 to %d letters, digits and -+/;.$_(), no - in "
+        "\"%.60s\" is not a valid topic name: 1 to %d letters, digits and -+/;.$_(), no - in "
         "front",
         word, BIDE_TOPIC_MAX);
     return false;
@@ -42,7 +42,7 @@ int bi_query_require_topic(const struct cli *cli, const char *topic)
     return bi_cli_report(cli, NULL, code, message);
 }
 
-/* A plain beanstalkd only says that something is not there. */
+/* A plain beanstalkd does not name the job. */
 int bi_query_report_id(const struct cli *cli, int code, uint64_t id)
 {
     char message[64];
@@ -75,7 +75,7 @@ void bi_query_format_pause(char *to, const bide_topic_stats *topic)
         bi_query_format_duration(to, topic->paused ? topic->pause_left_ms : -1);
 }
 
-/* A moment that is past is a slip more often than a wish, and nothing waits for it. */
+/* A time in the past is more often a mistake than intended. */
 void bi_query_print_ready_time(const struct cli *cli, int64_t at_ms)
 {
     char when[BI_DATETIME_SIZE];

@@ -18,7 +18,7 @@ const char *bi_restore_op_skip_reason(bide_job *job, int64_t now_ms)
     return job->left_ms <= 0 ? "its retention is over" : NULL;
 }
 
-/* What a beanstalkd has no word for; NULL: nothing. */
+/* Returns the first attribute that a beanstalkd lacks; NULL: none. */
 static const char *unsupported_field(const bide_job *job)
 {
     const struct {
@@ -44,11 +44,11 @@ static bool make_put(const struct restore_target *restore_target, struct op_slot
     const bide_job *job = &slot->job;
     const char *lost = unsupported_field(job);
     if (job->state == BIDE_STATE_BURIED || job->state == BIDE_STATE_DONE)
-        return bi_errmsg_set(error, "it is %s, and a beanstalkd takes ready and delayed jobs only",
+        return bi_errmsg_set(error,
+                             "it is %s, and a beanstalkd accepts only ready and delayed jobs",
                              bide_state_name(job->state));
     if (lost != NULL && !restore_target->lossy)
-        return bi_errmsg_set(error, "a beanstalkd has no place for %s; say --lossy to do without",
-                             lost);
+        return bi_errmsg_set(error, "a beanstalkd cannot store %s; use --lossy to drop it", lost);
     slot->options = (bide_put_options)BIDE_PUT_OPTIONS_INIT;
     slot->options.priority = job->priority;
     slot->options.ttr_ms = job->ttr_ms;
@@ -70,14 +70,4 @@ bool bi_restore_op_build(const struct restore_target *restore_target, struct op_
     slot->op.kind = BIDE_OP_RESTORE;
     slot->op.restore = (bide_restore_args){.job = &slot->job};
     return true;
-}
-
-bool bi_restore_op_is_fatal(int code)
-{
-    static const int fatal[] = {BIDE_DRAINING, BIDE_CLOSED, BIDE_ENOMEM,   BIDE_EFULL,
-                                BIDE_EIO,      BIDE_EBUSY,  BIDE_EUNKNOWN, BIDE_ESYSTEM};
-    for (size_t i = 0; i < sizeof(fatal) / sizeof(fatal[0]); i++)
-        if (fatal[i] == code)
-            return true;
-    return false;
 }

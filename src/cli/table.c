@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * table.c - columns that are as wide as what stands in them.
+ * table.c - tables with columns as wide as their content.
  */
 #define _GNU_SOURCE /* vasprintf */
 #include "cli/print.h"
@@ -66,7 +66,7 @@ static bool grow(struct table *table)
     return true;
 }
 
-/* Takes the text, which is NULL when there was no memory for it. */
+/* Takes the text; NULL: out of memory. */
 static void add_cell(struct table *table, enum bi_print_style style, char *text)
 {
     table->failed = text == NULL || !grow(table);
@@ -76,7 +76,7 @@ static void add_cell(struct table *table, enum bi_print_style style, char *text)
         table->cells[table->count++] = (struct cell){text, style};
 }
 
-/* The bytes in one line, in memory of their own; NULL: out of it. */
+/* Returns an allocated copy of the bytes in one line; NULL: out of memory. */
 static char *escape_line(const struct table *table, const void *data, size_t size)
 {
     char *text = NULL;
@@ -159,7 +159,7 @@ static void measure(struct table *table)
         widen(table, i % table->columns, table->cells[i].text);
 }
 
-/* The columns of the terminal; 0: there is none, and nothing is cut. */
+/* Returns the width of the terminal; 0: none, nothing is cut. */
 static size_t terminal_width(const struct table *table)
 {
     struct winsize window = {.ws_col = 0};
@@ -178,8 +178,8 @@ static size_t total_width(const struct table *table, const size_t *widths)
     return total;
 }
 
-/* The widest column with text that can be narrower; the number of columns if there is none. Numbers
- * are never cut: what is left would be another number. */
+/* Returns the widest text column that can be narrower; the number of columns: none. Numbers are never
+ * cut: the rest would be another number. */
 static size_t find_widest(const struct table *table, const size_t *widths)
 {
     size_t widest = table->columns;
@@ -190,8 +190,8 @@ static size_t find_widest(const struct table *table, const size_t *widths)
     return widest;
 }
 
-/* How wide the columns are in a window; those that do not fit at all have 0. The last column, the
- * body, gives way first, then the widest. */
+/* Computes the widths in a window; columns that do not fit get 0. The last column, the body, is cut
+ * first, then the widest. */
 static void fit_columns(const struct table *table, size_t window, size_t *widths)
 {
     size_t last = table->columns - 1, widest;
@@ -211,7 +211,7 @@ static void fit_columns(const struct table *table, size_t window, size_t *widths
     }
 }
 
-/* cut: room for the widest cell, where what is too wide is cut; NULL: nothing is. */
+/* cut: a buffer for cells that are cut; NULL: nothing is cut. */
 static void print_cell(const struct table *table, size_t column, size_t width, const char *text,
                        enum bi_print_style style, char *scratch)
 {

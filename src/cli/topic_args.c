@@ -19,7 +19,7 @@ bool bi_topic_args_parse_strategy(const char *text, void *to, char *error)
             return true;
         }
     }
-    return bi_errmsg_set(error, "is no strategy: priority, strict, weighted or fair");
+    return bi_errmsg_set(error, "is not a strategy: priority, strict, weighted or fair");
 }
 
 static bool parse_weight(const char *text, uint32_t *weight)
@@ -36,11 +36,11 @@ static bool add_weight(struct topic_args *topic_args, const char *word, const ch
                        char *error)
 {
     if (topic_args->strategy != BIDE_BY_PRIORITY && topic_args->strategy != BIDE_WEIGHTED)
-        return bi_errmsg_set(error, "\"%.60s\" has a weight, which wants --strategy weighted",
+        return bi_errmsg_set(error, "\"%.60s\" has a weight, which needs --strategy weighted",
                              word);
     topic_args->strategy = BIDE_WEIGHTED;
     if (!parse_weight(text, &topic_args->weights[topic_args->count]))
-        return bi_errmsg_set(error, "\"%.60s\": a weight is a number from 1 on", word);
+        return bi_errmsg_set(error, "\"%.60s\": a weight must be at least 1", word);
     return true;
 }
 
@@ -54,7 +54,7 @@ bool bi_topic_args_parse(struct topic_args *topic_args, const char *const *words
         topic_args->weights[topic_args->count] = 1;
         if (!bi_topic_name_valid(topic_args->topics[topic_args->count]))
             return bi_errmsg_set(error,
-                                 "\"%.60s\" is no name of a topic: 1 to %d letters, digits and "
+                                 "\"%.60s\" is not a valid topic name: 1 to %d letters, digits and "
                                  "-+/;.$_(), no - in front",
                                  word, BIDE_TOPIC_MAX);
         if (colon != NULL && !add_weight(topic_args, word, colon + 1, error))

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * topic_args - from which topics to take jobs, and how to choose among them.
+ * topic_args - the topics to reserve from, and the strategy.
  *
- * A word is a topic, or a topic and its weight, email:5, which means the strategy "weighted".
+ * An argument is a topic, or a topic and its weight, email:5, which implies the strategy "weighted".
  */
 #ifndef BI_TOPIC_ARGS_H
 #define BI_TOPIC_ARGS_H
@@ -26,8 +26,8 @@ bi_flag_parse_fn bi_topic_args_parse_strategy; /* bide_strategy */
             BI_FLAG_TARGET_(bide_strategy, to)                                             \
     }
 
-/* Reads the words; choice->strategy is what was said before. False, with a sentence, when one is
- * none, or has a weight that the strategy does not look at. */
+/* Parses the arguments; topic_args->strategy is set from its flag before. False with an error text: a
+ * name or weight is invalid, or the strategy has no weights. */
 bool bi_topic_args_parse(struct topic_args *topic_args, const char *const *words, size_t count,
                          char *error);
 

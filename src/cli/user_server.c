@@ -13,7 +13,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-/* ---- where ---- */
+/* ---- paths ---- */
 
 static bool is_private(const struct stat *info)
 {
@@ -37,7 +37,7 @@ static bool is_absolute(const char *path)
     return path != NULL && path[0] == '/';
 }
 
-/* The data folder may also be a link of this user to another disk. */
+/* The data directory may be a link of this user to another disk. */
 static bool owns_dir_or_link(const char *dir)
 {
     struct stat itself, info;
@@ -45,17 +45,16 @@ static bool owns_dir_or_link(const char *dir)
            is_private(&info);
 }
 
-/* False, with a sentence: the folder exists, and others could put something there. variable: what
- * chooses another one. */
+/* The directory exists, and others can write to it. variable: the one that selects another directory.
+ * Returns false with an error text. */
 static bool reject_dir(struct user_server *server, const char *dir, const char *variable,
                        char *error)
 {
     server->unsafe = true;
     return bi_errmsg_set(
         error,
-        "%.200s belongs to another user, or others can write there: if it is yours, run \"chmod go-w\" "
-        "on it (it may hold your jobs); or set %s to a folder of your own, or name the queue with "
-        "--url or BIDE_URL",
+        "%.200s belongs to another user, or others can write to it: if it is yours, run \"chmod go-w\" "
+        "on it (it may hold your jobs); or set %s to a directory of your own, or set --url or BIDE_URL",
         dir, variable);
 }
 
@@ -65,7 +64,7 @@ static bool exists(const char *path)
     return lstat(path, &info) == 0;
 }
 
-/* The runtime folder of the session if there is one that is ours, else one in /tmp. */
+/* The runtime directory of the session if it belongs to this user, else one in /tmp. */
 static bool find_runtime_dir(struct user_server *server, char *error)
 {
     const char *runtime_dir = getenv("XDG_RUNTIME_DIR");
@@ -92,11 +91,11 @@ static bool find_data_dir(struct user_server *server, char *error)
     else if (is_absolute(home))
         size = snprintf(server->data_dir, sizeof(server->data_dir), "%s/.local/share/bide", home);
     else
-        return bi_errmsg_set(error,
-                             "there is no place for a queue of your own: HOME is not set to a "
-                             "full path; say where the queue is with --url or BIDE_URL");
+        return bi_errmsg_set(
+            error, "no place for a user server: HOME is not set to an absolute path; set --url "
+                   "or BIDE_URL");
     if ((size_t)size >= sizeof(server->data_dir))
-        return bi_errmsg_set(error, "the name of the data folder is too long");
+        return bi_errmsg_set(error, "the path of the data directory is too long");
     if (exists(server->data_dir) && !owns_dir_or_link(server->data_dir))
         return reject_dir(server, server->data_dir, "HOME or XDG_DATA_HOME", error);
     snprintf(server->file, sizeof(server->file), "%s/jobs.db", server->data_dir);
@@ -111,9 +110,9 @@ bool bi_user_server_locate(struct user_server *server, char *error)
     return find_runtime_dir(server, error) && find_data_dir(server, error);
 }
 
-/* ---- is it there ---- */
+/* ---- the running server ---- */
 
-/* A connection to its socket, or -1 with errno. */
+/* Connects to the socket. Returns a descriptor, or -1 with errno. */
 static int connect_socket(const struct user_server *server)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -133,8 +132,8 @@ static int connect_socket(const struct user_server *server)
     return -1;
 }
 
-/* A folder that is ours stays ours, so whoever listens there was allowed to. A full backlog is an
- * answer, too. */
+/* Only this user can create a socket in the directory, so the listener is trusted. A full backlog
+ * (EAGAIN) means that it listens, too. */
 bool bi_user_server_is_listening(const struct user_server *server)
 {
     int fd = connect_socket(server);
@@ -144,7 +143,7 @@ bool bi_user_server_is_listening(const struct user_server *server)
     return good;
 }
 
-/* Where the link in the data folder points to: another session has started it. */
+/* Follows the link in the data directory to the server of another session. */
 static bool follow_link(struct user_server *server)
 {
     struct user_server other = *server;

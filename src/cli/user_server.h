@@ -1,62 +1,67 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * user_server - where the user's own server is: its socket, its file, its log.
+ * user_server - the bided that bide starts for a user: its socket, file and log, start and stop.
  *
- * The file lies in the data folder ($XDG_DATA_HOME/bide/jobs.db, ~/.local/share/bide/jobs.db), its log
- * beside it, the socket in the runtime folder ($XDG_RUNTIME_DIR/bide/bided.sock, else
+ * The file is in the data directory ($XDG_DATA_HOME/bide/jobs.db, ~/.local/share/bide/jobs.db), the log
+ * beside it, the socket in the runtime directory ($XDG_RUNTIME_DIR/bide/bided.sock, else
  * /tmp/bide-UID/bided.sock). There is one file, but a login, cron and ssh may each have a runtime
- * folder of their own: so a link in the data folder tells where the server listens that was started
- * last.
+ * directory of their own: a link in the data directory points to the socket of the server that was
+ * started last.
  *
- * Safety     Both folders must belong to this user, and others must not be able to write there: else
- *            another user could put a socket, a link or a log there. A folder that exists and does
- *            not satisfy this is an error; no other server is used in its place.
+ * Safety     Both directories must belong to this user and not be writable by others: otherwise
+ *            another user could place a socket, a link or a log there. A directory that exists and is
+ *            not safe is an error; no other server is used instead.
  */
 #ifndef BI_USER_SERVER_H
 #define BI_USER_SERVER_H
 
-#include "util/errmsg.h"
+#include "cli/cli.h"
 
 #include <sys/types.h>
 
 struct user_server {
-    char dir[1024]; /* the runtime folder */
+    char dir[1024]; /* runtime directory */
     char socket[1100];
-    char data_dir[1024]; /* the data folder */
+    char data_dir[1024]; /* data directory */
     char file[1100];
     char link[1100];
     char log[1100];
-    bool unsafe; /* a folder exists, and others could put something there */
+    bool unsafe; /* a directory exists, and others can write to it */
 };
 
-/* A folder that only this user can change: nobody else may have put a socket there. */
+/* Returns true if only this user can write to the directory. */
 bool bi_user_server_owns_dir(const char *dir);
 
-/* Does a file of this owner belong to this user or to root? In a user namespace that does not know root
- * its files have the owner of "/". */
+/* Returns true if the owner is this user or root. In a user namespace without root, files of root have
+ * the owner of "/". */
 bool bi_user_server_trusts_uid(uid_t owner);
 
-/* Where the server is, or would be. False, with a sentence, when there is no place, or when it is
- * unsafe. */
+/* Fills in where the server is, or would be. False with an error text: there is no place, or it is not
+ * safe. */
 bool bi_user_server_locate(struct user_server *server, char *error);
 
-/* Does it listen there? Nobody is asked in a folder that others can write to. */
+/* Returns true if the server listens. Sockets in a directory that is not safe are not tried. */
 bool bi_user_server_is_listening(const struct user_server *server);
 
-/* The same, also where the link points to: then folder and socket are those. */
+/* As above, also at the target of the link; dir and socket are then those of the target. */
 bool bi_user_server_find(struct user_server *server);
 
-/* The URL of its socket: a server of another user is not talked to. False when it is too long. */
+/* Writes the URL of its socket, which rejects servers of other users. False: it is too long. */
 bool bi_user_server_url(const struct user_server *server, char *url);
 
-/* Makes the link. */
 /* Returns true once, until the server is started again: whether to tell the user that its file is not
  * served. */
 bool bi_user_server_note_unserved(const struct user_server *server);
 
+/* Creates the link. False with errno. */
 bool bi_user_server_write_link(const struct user_server *server);
 
-/* The process that listens; 0 if there is none. */
+/* Returns the process that listens; 0: none. */
 pid_t bi_user_server_pid(const struct user_server *server);
+
+/* Starts the server and waits until it answers. Two commands at the same time start one server: the
+ * second waits for the first. The server goes on when the command ends. Its settings are those of
+ * bided.conf in the user's config directory; without one the defaults, with a larger max_job_size. */
+int bi_user_server_start(const struct cli *cli, struct user_server *server);
 
 #endif

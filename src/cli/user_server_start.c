@@ -1,28 +1,34 @@
 /* SPDX-License-Identifier: MIT */
-#define _GNU_SOURCE /* posix_spawn_file_actions_addclosefrom_np */
-#include "cli/user_server_start.h"
-
+/*
+ * user_server_start.c - starting and stopping the user server.
+ */
+#define _GNU_SOURCE /* pidfd_open, posix_spawn_file_actions_addclosefrom_np */
+#include "cli/interrupt.h"
+#include "cli/user_server.h"
+#include "cli/verb.h"
 #include "util/clock.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/pidfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-#define START_TIMEOUT_US INT64_C(30000000) /* a file with very many jobs is served while it loads */
+#define START_TIMEOUT_US INT64_C(30000000) /* a large file is served while it loads */
 #define POLL_MS          10
-/* No client of beanstalkd counts on its small limit here. */
+/* Larger than the default, which is that of beanstalkd: its clients do not use this server. */
 #define MAX_JOB_SIZE "16MiB"
 
-/* ---- folders ---- */
+/* ---- directories ---- */
 
 static bool make_dir(const char *dir, char *error)
 {
@@ -41,8 +47,8 @@ static bool make_dir(const char *dir, char *error)
 }
 
 /*
- * Does every folder on the path belong to this user or to root? In a folder of another user, as when
- * root runs with that user's HOME, a link could lead the log and the jobs anywhere.
+ * Checks that every directory on the path belongs to this user or root. In a directory of another user,
+ * as when root runs with that user's HOME, a link could redirect the log and the jobs.
  */
 static bool check_path_owners(const char *dir, char *error)
 {
@@ -63,7 +69,7 @@ static bool check_path_owners(const char *dir, char *error)
     }
 }
 
-/* The log, open to be appended to: a file of this user, and no link. -1 with errno. */
+/* Opens the log for appending: a regular file of this user, not a link. -1 with errno. */
 static int open_log(const struct user_server *server)
 {
     int fd = open(server->log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK,
@@ -79,7 +85,7 @@ static int open_log(const struct user_server *server)
     return -1;
 }
 
-/* One starts at a time; the lock ends with the descriptor. -1 with a sentence. */
+/* Locks the start, until the descriptor is closed. -1 with an error text. */
 static int lock_startup(const struct user_server *server, char *error)
 {
     char path[1100];
@@ -95,7 +101,7 @@ static int lock_startup(const struct user_server *server, char *error)
 
 /* ---- the process ---- */
 
-/* The bided beside this program, else the one in the PATH. */
+/* Finds the bided beside this program, else the one in PATH. */
 static void find_program(char *path, size_t size)
 {
     ssize_t length = readlink("/proc/self/exe", path, size - sizeof("bided"));
@@ -108,8 +114,7 @@ static void find_program(char *path, size_t size)
     snprintf(path, size, "bided");
 }
 
-/* The settings of the user's own server, not of the system's: bided.conf beside bide.conf. If there
- * are none it is "/dev/null", and false. */
+/* Finds the config file of the user server: bided.conf beside bide.conf. False and "/dev/null": none. */
 static bool find_config(char *path, size_t size)
 {
     const char *dir = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
@@ -124,9 +129,9 @@ static bool find_config(char *path, size_t size)
     return false;
 }
 
-/* Its own session, so that the Ctrl-C of a terminal is not for it. The signals that the command
- * ignores or blocks are none of its business, and so are the files that it has open: a lock, or the
- * end of a pipe, would be held for as long as the server runs. */
+/* Starts bided in a session of its own, out of reach of the terminal's Ctrl-C, with default signal
+ * dispositions and without inherited descriptors: a lock or the end of a pipe would be held for as long
+ * as the server runs. Returns 0 or an errno. */
 static int spawn(const struct user_server *server, pid_t *pid)
 {
     char program[4096], url[BI_URL_MAX], listen[1200], config[1200];
@@ -169,8 +174,8 @@ static int spawn(const struct user_server *server, pid_t *pid)
     return code;
 }
 
-/* It listens before it has its file, and ends when it cannot have that. One that wants a secret
- * (BIDE_EINVAL) speaks, too. */
+/* Returns true if the server replies. It listens before it has opened its file. A server that wants a
+ * secret (BIDE_EINVAL) replies, too. */
 static bool is_serving(const struct user_server *server)
 {
     char url[BI_URL_MAX];
@@ -188,7 +193,7 @@ static long log_size(const struct user_server *server)
     return stat(server->log, &info) == 0 ? (long)info.st_size : 0;
 }
 
-/* The last error in its log from there on, without the time; empty if there is none. */
+/* Reads the last error in the log after an offset, without its time; "": none. */
 static void read_log_error(const struct user_server *server, long log_offset, char *reason,
                            size_t size)
 {
@@ -208,15 +213,15 @@ static void read_log_error(const struct user_server *server, long log_offset, ch
     fclose(file);
 }
 
-/* The runtime folder goes when a user logs out. A server that listens there runs on, and keeps its
+/* The runtime directory is removed when the user logs out, while the server runs on and holds its
  * file. */
 static int report_unreachable(const struct cli *cli, const struct user_server *server,
                               const char *holder)
 {
     return bi_cli_error(
         cli, BI_EXIT_NO_QUEUE,
-        "%.300s is served by a bided whose socket cannot be found, perhaps one that "
-        "you started before you logged out; end it with \"kill %d\" and try again",
+        "%.300s is served by a bided whose socket is gone, perhaps since a logout; end it with \"kill "
+        "%d\" and try again",
         server->file, atoi(holder));
 }
 
@@ -232,7 +237,7 @@ static int report_exit(const struct cli *cli, const struct user_server *server, 
                         reason[0] == 0 ? "" : ": ", reason, server->log);
 }
 
-/* BI_EXIT_OK once it answers. from: where what it says begins in the log. */
+/* Waits until the server replies. log_offset: where its messages begin in the log. */
 static int wait_until_serving(const struct cli *cli, const struct user_server *server, pid_t pid,
                               long log_offset)
 {
@@ -246,14 +251,14 @@ static int wait_until_serving(const struct cli *cli, const struct user_server *s
         nanosleep(&(struct timespec){.tv_nsec = POLL_MS * 1000000L}, NULL);
     }
     return bi_cli_error(cli, BI_EXIT_NO_QUEUE,
-                        "the server that was started, process %d, does not answer; see %.300s",
-                        (int)pid, server->log);
+                        "the user server, process %d, does not answer; see %.300s", (int)pid,
+                        server->log);
 }
 
 static int start_with_lock(const struct cli *cli, struct user_server *server)
 {
     pid_t pid = 0;
-    if (bi_user_server_find(server)) /* somebody else was quicker */
+    if (bi_user_server_find(server)) /* another command has started it */
         return BI_EXIT_OK;
     long log_offset = log_size(server);
     int code = spawn(server, &pid);
@@ -280,8 +285,8 @@ int bi_user_server_start(const struct cli *cli, struct user_server *server)
     bool good = check_path_owners(server->data_dir, error) && make_dir(server->data_dir, error) &&
                 make_dir(server->dir, error);
     if (good)
-        good =
-            bi_user_server_locate(server, error); /* others may have made one of them meanwhile */
+        good = bi_user_server_locate(
+            server, error); /* another user may have created one of them meanwhile */
     int lock = good ? lock_startup(server, error) : -1;
     if (lock < 0)
         return bi_cli_error(cli, BI_EXIT_NO_QUEUE, "%s", error);
@@ -289,3 +294,63 @@ int bi_user_server_start(const struct cli *cli, struct user_server *server)
     close(lock);
     return exit;
 }
+
+/* ---- bide stop ---- */
+
+static const char details[] =
+    "Stops the server that bide started for you because no other server answered. It completes\n"
+    "the current operations. The jobs stay in its file, and the next command that needs the\n"
+    "server starts it again. Other servers are not affected.\n"
+    "\n"
+    "  bide stop\n";
+
+/* Waits for the end of the process, so that the file is free afterwards. */
+static int wait_for_exit(const struct cli *cli, int process, pid_t pid)
+{
+    struct pollfd fds[] = {{.fd = process, .events = POLLIN},
+                           {.fd = bi_interrupt_fd(), .events = POLLIN}};
+    while (poll(fds, 2, -1) < 0 && errno == EINTR)
+        ;
+    if (fds[0].revents == 0)
+        return bi_interrupt_exit();
+    bi_cli_note(cli, "user server stopped (process %d)", (int)pid);
+    return BI_EXIT_OK;
+}
+
+static int run(struct cli *cli)
+{
+    struct user_server server;
+    char error[BI_ERRMSG_SIZE];
+    if (!bi_user_server_locate(&server, error))
+        return bi_cli_error(cli, BI_EXIT_NO_QUEUE, "%s", error);
+    pid_t pid = bi_user_server_find(&server) ? bi_user_server_pid(&server) : 0;
+    if (pid <= 0)
+        return bi_cli_error(cli, BI_EXIT_NOT_FOUND, "no user server is running");
+    int exit = bi_interrupt_watch(cli, NULL);
+    int process = exit == BI_EXIT_OK ? pidfd_open(pid, 0) : -1;
+    if (exit != BI_EXIT_OK)
+        return exit;
+    /* If the server ended before pidfd_open(), its process id may be another process's by now. */
+    if (process >= 0 && bi_user_server_pid(&server) != pid) {
+        close(process);
+        return bi_cli_error(cli, BI_EXIT_NOT_FOUND, "no user server is running");
+    }
+    if (process < 0 || pidfd_send_signal(process, SIGTERM, NULL, 0) != 0)
+        exit = bi_cli_error(cli, BI_EXIT_FAILED, "cannot stop process %d: %s", (int)pid,
+                            strerror(errno));
+    else
+        exit = wait_for_exit(cli, process, pid);
+    if (process >= 0)
+        close(process);
+    return exit;
+}
+
+const struct verb bi_verb_stop = {
+    .name = "stop",
+    .group = BI_GROUP_SELF,
+    .usage = "",
+    .summary = "stop the user server, which bide started",
+    .details = details,
+    .traits = BI_VERB_NO_QUEUE,
+    .run = run,
+};

@@ -25,7 +25,7 @@ const struct verb *bi_verb_find(const char *name)
     return NULL;
 }
 
-/* Words that people bring along from elsewhere, and what that is called here. */
+/* Verbs of other programs, and their names here. */
 static const struct {
     const char *name, *replacement;
 } synonyms[] = {
@@ -41,7 +41,7 @@ static const struct {
     {"worker", "work"},
 };
 
-const char *bi_verb_suggest(const char *name)
+static const char *suggest(const char *name)
 {
     for (size_t i = 0; i < sizeof(synonyms) / sizeof(synonyms[0]); i++)
         if (strcmp(synonyms[i].name, name) == 0)
@@ -50,4 +50,12 @@ const char *bi_verb_suggest(const char *name)
     for (size_t i = 0; i < COUNT; i++)
         bi_suggest_consider(&suggestion, table[i]->name, name, strlen(name));
     return suggestion.best;
+}
+
+int bi_verb_reject(const struct cli *cli, const char *name)
+{
+    const char *near = suggest(name);
+    if (near != NULL)
+        return bi_cli_usage_error(cli, "unknown verb \"%.60s\"; did you mean %s?", name, near);
+    return bi_cli_usage_error(cli, "unknown verb \"%.60s\"", name);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * verb - what the command line can do: one verb a file, cmd_<verb>.c, all in one table.
+ * verb - the table of verbs. Their rows are in cmd_*.c and help.c, completion.c, user_server_start.c.
  */
 #ifndef BI_VERB_H
 #define BI_VERB_H
@@ -8,38 +8,39 @@
 #include "cli/cli.h"
 #include "cli/flag.h"
 
-#define BI_VERB_NO_QUEUE     1u /* opens its queues itself, or none */
-#define BI_VERB_PROGRAM      2u /* what stands behind -- is a program */
-#define BI_VERB_NO_CONFIG    4u /* no config file is read */
-#define BI_VERB_CREATES_FILE 8u /* a file that does not exist is made */
+#define BI_VERB_NO_QUEUE     1u /* the verb opens queues itself, or needs none */
+#define BI_VERB_PROGRAM      2u /* arguments after -- are a program */
+#define BI_VERB_NO_CONFIG    4u /* do not read the config file */
+#define BI_VERB_CREATES_FILE 8u /* create the file of the queue if it does not exist */
 
 struct verb {
     const char *name;
-    const char *group;   /* the heading in the help */
-    const char *usage;   /* what stands behind the name: "TOPIC [BODY...]" */
-    const char *summary; /* half a sentence, without a full stop */
-    const char *details; /* what `bide help VERB` says below the flags: paragraphs of lines, then
-                            examples; ends with a newline. NULL: nothing */
+    const char *group;        /* heading in the help */
+    const char *usage;        /* arguments: "TOPIC [BODY...]" */
+    const char *summary;      /* one line, lower case, without a full stop */
+    const char *details;      /* text of `bide help VERB` below the flags: paragraphs, then
+                            examples; ends with a newline. NULL: none */
     const struct flag *flags; /* ends with BI_FLAGS_END; NULL: none */
-    size_t min, max;          /* how many words it takes */
+    size_t min, max;          /* number of arguments */
     unsigned traits;
-    bide_log_handler log; /* hears the log of the queue, user is the cli; NULL: it is not wanted */
-    /* Looks at words and flags before the queue is opened, so that a slip of the pen starts no
-     * server and makes no file: BI_EXIT_OK, or says what is wrong. NULL: nothing to look at. */
+    const void *data;     /* for check and run that several verbs share */
+    bide_log_handler log; /* receives the log of the queue, user is the cli; NULL: none */
+    /* Checks arguments and flags before the queue is opened, so that a mistake starts no server and
+     * creates no file. Returns BI_EXIT_OK, or prints a usage error. NULL: nothing to check. */
     int (*check)(struct cli *cli);
-    int (*run)(struct cli *cli); /* answers an exit code; standard output is flushed afterwards */
+    int (*run)(struct cli *cli); /* returns an exit code; main() flushes standard output */
 };
 
 /* The headings, in the order of the help. */
-#define BI_GROUP_WORK  "Put jobs in, and have them done"
-#define BI_GROUP_LEASE "Take jobs one by one, and answer for them"
-#define BI_GROUP_JOBS  "Change jobs from outside"
-#define BI_GROUP_QUERY "Look"
+#define BI_GROUP_WORK  "Submit and process jobs"
+#define BI_GROUP_LEASE "Process jobs one by one"
+#define BI_GROUP_JOBS  "Change jobs"
+#define BI_GROUP_QUERY "Inspect the queue"
 #define BI_GROUP_TOPIC "Topics"
-#define BI_GROUP_STORE "The whole queue"
+#define BI_GROUP_STORE "Administer the queue"
 #define BI_GROUP_SELF  "About bide"
 
-/* All of them, in the order of the help. */
+/* All verbs, in the order of the help. */
 /* clang-format off */
 #define BI_VERBS(X)                                                                   \
     X(put) X(work) X(wait)                                                            \
@@ -56,17 +57,17 @@ struct verb {
 BI_VERBS(BI_VERB_DECLARE)
 #undef BI_VERB_DECLARE
 
-/* The verb of an index, from 0 on; NULL when there are no more. */
+/* Returns the verb of an index from 0; NULL after the last. */
 const struct verb *bi_verb_get(size_t index);
-/* The verb of a name; NULL if there is none. */
+/* Returns the verb of a name; NULL: none. */
 const struct verb *bi_verb_find(const char *name);
-/* What somebody may have meant: one or two names; NULL if none is near. */
-const char *bi_verb_suggest(const char *name);
+/* Prints the usage error of an unknown verb, with a suggestion if a name is similar. */
+int bi_verb_reject(const struct cli *cli, const char *name);
 
-/* The flags that every verb has, which write into this; NULL: to be shown, not read. */
+/* Returns the common flags, which write to cli; NULL: for display only. */
 const struct flag *bi_verb_common_flags(struct cli *cli);
 
-/* What `bide help` and `bide help VERB` print. */
+/* Print the help of bide, and of a verb. */
 void bi_help_print_all(FILE *to);
 void bi_help_print_verb(FILE *to, const struct verb *verb);
 

@@ -57,8 +57,9 @@ static int check_topic(bide_op *op, bide_slice name)
 
     char shown[41];
     make_printable(name, shown, sizeof(shown));
-    return invalid(op, "\"%s\" is no topic name: letters, digits and -+/;.$_() only, no - in front",
-                   shown);
+    return invalid(
+        op, "\"%s\" is not a valid topic name: letters, digits and -+/;.$_() only, no - in front",
+        shown);
 }
 
 static int check_slice(bide_op *op, const char *what, bide_slice slice)

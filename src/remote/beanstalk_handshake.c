@@ -118,17 +118,24 @@ static int authenticate(struct handshake *handshake, const struct address *addre
  * Its setting trust does not apply then. */
 static bool is_local(int fd)
 {
-    struct sockaddr_storage own = {0}, peer = {0};
+    union {
+        struct sockaddr any;
+        struct sockaddr_in v4;
+        struct sockaddr_in6 v6;
+        struct sockaddr_storage storage;
+    } own, peer;
     socklen_t own_size = sizeof(own), peer_size = sizeof(peer);
 
-    if (getsockname(fd, (struct sockaddr *)&own, &own_size) != 0 ||
-        getpeername(fd, (struct sockaddr *)&peer, &peer_size) != 0)
+    memset(&own, 0, sizeof(own));
+    memset(&peer, 0, sizeof(peer));
+    if (getsockname(fd, &own.any, &own_size) != 0 || getpeername(fd, &peer.any, &peer_size) != 0)
         return false;
-    if (own.ss_family == AF_INET6)
-        return memcmp(&((struct sockaddr_in6 *)&own)->sin6_addr,
-                      &((struct sockaddr_in6 *)&peer)->sin6_addr, sizeof(struct in6_addr)) == 0;
-    return own.ss_family == AF_UNIX || ((struct sockaddr_in *)&own)->sin_addr.s_addr ==
-                                           ((struct sockaddr_in *)&peer)->sin_addr.s_addr;
+
+    if (own.any.sa_family == AF_INET6)
+        return memcmp(&own.v6.sin6_addr, &peer.v6.sin6_addr, sizeof(own.v6.sin6_addr)) == 0;
+    if (own.any.sa_family == AF_INET)
+        return memcmp(&own.v4.sin_addr, &peer.v4.sin_addr, sizeof(own.v4.sin_addr)) == 0;
+    return own.any.sa_family == AF_UNIX;
 }
 
 static int detect_server(struct handshake *handshake, const struct address *address,

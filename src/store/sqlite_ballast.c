@@ -176,7 +176,7 @@ void bi_sqlite_check_space(struct sqlite *sqlite)
     sqlite->base.full = true;
     bi_log(
         &sqlite->options.log, BIDE_LOG_ERROR,
-        "%s: the log of %lld MB has not been brought in, perhaps because of a reader, and there is "
+        "%s: the log of %lld MB has not been checkpointed, perhaps because of a reader, and there is "
         "little room left; puts are refused",
         sqlite->path, (long long)(sqlite->wal_pinned_bytes >> 20));
 }

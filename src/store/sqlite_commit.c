@@ -395,7 +395,7 @@ static int check_checkpoint_blocked(struct sqlite *sqlite, char *error)
             ? "commit: %.80s: the disk is full, and the file cannot grow for the changes in its "
               "log; make room"
             : "commit: %.80s: the disk is nearly full of the log, which a reader of the file "
-              "keeps from being brought in; end that reader",
+              "keeps from being checkpointed; end that reader",
         sqlite->path);
     return BIDE_EFULL;
 }

@@ -82,7 +82,7 @@ static int checkpoint_passive(struct sqlite *sqlite, int *frames, int *checkpoin
     }
 
     if (bi_log_limit_hit(&sqlite->checkpoint_failures, bi_clock_boot()) > 0)
-        bi_log(&sqlite->options.log, BIDE_LOG_WARN, "the log could not be brought in: %s", error);
+        bi_log(&sqlite->options.log, BIDE_LOG_WARN, "cannot checkpoint the log: %s", error);
     return code;
 }
 

@@ -63,7 +63,7 @@ static int check_options(const bide_worker_options *options)
         return bi_last_error_set(BIDE_EINVAL, "worker_new: %u threads; at most %d are allowed",
                                  options->threads, BIDE_WORKER_THREADS_MAX);
     if ((unsigned)options->strategy > BIDE_FAIR)
-        return bi_last_error_set(BIDE_EINVAL, "worker_new: %d is no strategy",
+        return bi_last_error_set(BIDE_EINVAL, "worker_new: %d is not a strategy",
                                  (int)options->strategy);
     if (options->stop_timeout_ms < BIDE_FOREVER || options->stop_timeout_ms > BIDE_TIME_MAX_MS)
         return bi_last_error_set(BIDE_EINVAL, "worker_new: stop_timeout_ms is not a time");

@@ -81,10 +81,10 @@ static bool parse_date(struct parser *parser)
 
     int days = bi_calendar_month_days(civil->year, civil->month);
     if (days == 0)
-        return bi_errmsg_set(parser->error, "is no date: the months are 01 to 12");
+        return bi_errmsg_set(parser->error, "is not a valid date: the months are 01 to 12");
     if (civil->day < 1 || civil->day > days)
-        return bi_errmsg_set(parser->error, "is no date: %04d-%02d has %d days", civil->year,
-                             civil->month, days);
+        return bi_errmsg_set(parser->error, "is not a valid date: %04d-%02d has %d days",
+                             civil->year, civil->month, days);
 
     parser->at += 10;
     /* The T of ISO 8601, not the beginning of "today". */
@@ -164,7 +164,8 @@ static bool parse_am_pm(struct parser *parser, const char *at)
         return false;
 
     if (civil->hour < 1 || civil->hour > 12)
-        return bi_errmsg_set(parser->error, "is no time: with am and pm the hours are 1 to 12");
+        return bi_errmsg_set(parser->error,
+                             "is not a valid time: with am and pm the hours are 1 to 12");
     civil->hour = civil->hour % 12 + (pm ? 12 : 0);
     parser->at = at + 2;
     return true;
@@ -174,11 +175,12 @@ static bool check_time(struct parser *parser)
 {
     const struct civil *civil = &parser->civil;
     if (civil->hour == 24 && civil->minute == 0)
-        return bi_errmsg_set(parser->error, "is no time: 24:00 is 0:00 of the next day");
+        return bi_errmsg_set(parser->error, "is not a valid time: 24:00 is 0:00 of the next day");
     if (civil->hour > 23)
-        return bi_errmsg_set(parser->error, "is no time: the hours are 0 to 23");
+        return bi_errmsg_set(parser->error, "is not a valid time: the hours are 0 to 23");
     if (civil->minute > 59 || civil->second > 59)
-        return bi_errmsg_set(parser->error, "is no time: minutes and seconds are 00 to 59");
+        return bi_errmsg_set(parser->error,
+                             "is not a valid time: minutes and seconds are 00 to 59");
     return true;
 }
 
@@ -255,7 +257,7 @@ static bool parse_offset(struct parser *parser)
     }
 
     if (hours * 60 + minutes > 14 * 60 || minutes > 59)
-        return bi_errmsg_set(parser->error, "is no time: zones are -14:00 to +14:00");
+        return bi_errmsg_set(parser->error, "is not a valid time: zones are -14:00 to +14:00");
     parser->zone = (struct zone){.fixed = true, .offset_s = sign * (hours * 3600 + minutes * 60)};
     parser->at += size;
     return true;
@@ -294,8 +296,8 @@ static bool parse_zone(struct parser *parser)
 
 static bool invalid_datetime(char *error)
 {
-    return bi_errmsg_set(error,
-                         "is no time: write 18:30, \"tomorrow 9:00\", 2026-12-25T18:30 or +2h");
+    return bi_errmsg_set(
+        error, "is not a valid time: write 18:30, \"tomorrow 9:00\", 2026-12-25T18:30 or +2h");
 }
 
 static bool check_range(int64_t ms, int64_t *at_ms, char *error)
@@ -322,10 +324,11 @@ static bool set_resolve_error(const struct parser *parser, enum bi_calendar_resu
         return bi_errmsg_set(parser->error,
                              "names a zone that is not yours then: write its hours, as in +01:00");
     if (!parser->has_time)
-        return bi_errmsg_set(parser->error, "is no date: your time zone has left out that day");
+        return bi_errmsg_set(parser->error,
+                             "is not a valid date: your time zone has left out that day");
     return bi_errmsg_set(
         parser->error,
-        "is no time: on %04d-%02d-%02d the clocks go forward, and %02d:%02d is skipped",
+        "is not a valid time: on %04d-%02d-%02d the clocks go forward, and %02d:%02d is skipped",
         civil->year, civil->month, civil->day, civil->hour, civil->minute);
 }
 

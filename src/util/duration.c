@@ -91,7 +91,7 @@ static size_t find_unit(const char *at, size_t size)
 
 static bool invalid_duration(char *error)
 {
-    return bi_errmsg_set(error, "is no duration: write 250ms, 90s, 1h30m or 2d");
+    return bi_errmsg_set(error, "is not a valid duration: write 250ms, 90s, 1h30m or 2d");
 }
 
 static bool duration_too_long(char *error)

@@ -53,10 +53,10 @@ static void a_pause_that_cannot_be_is_refused(void)
     HAS(run_expect(2, "pause", "email", "0")->err, "bide resume email");
     HAS(run_expect(2, "pause", "email", "10")->err, "unit");
     HAS(run_expect(2, "pause", "email", "soon")->err, "soon");
-    HAS(run_expect(2, "pause", "email", "--until", "2001-01-01")->err, "over already");
-    HAS(run_expect(2, "pause", "email", "1h", "--until", "tomorrow")->err, "do not go together");
-    HAS(run_expect(2, "pause", "-- email", "1h")->err, "there is no flag");
-    HAS(run_expect(2, "pause", "no topic")->err, "is no name of a topic");
+    HAS(run_expect(2, "pause", "email", "--until", "2001-01-01")->err, "that time is past");
+    HAS(run_expect(2, "pause", "email", "1h", "--until", "tomorrow")->err, "are both given");
+    HAS(run_expect(2, "pause", "-- email", "1h")->err, "unknown flag");
+    HAS(run_expect(2, "pause", "no topic")->err, "is not a valid topic name");
     CHECK(!is_paused("email"));
 }
 
@@ -176,7 +176,7 @@ static void a_purge_of_some_states_leaves_the_others(void)
     struct child *child = run_expect(0, "purge", "email", "-s", "ready", "-s", "delayed", "-y");
     OUTPUT_IS(child->out, "2 jobs of email deleted\n");
     HAS(run_expect(2, "purge", "email", "--state", "reserved", "--yes")->err, "bide cancel");
-    HAS(run_expect(2, "purge", "email", "--state", "ready,", "--yes")->err, "is no state");
+    HAS(run_expect(2, "purge", "email", "--state", "ready,", "--yes")->err, "is not a state");
 }
 
 static void a_reserved_job_outlives_a_purge(void)
@@ -217,7 +217,7 @@ static void a_server_that_drains_takes_no_jobs(void)
 
 static void a_drain_is_on_or_off(void)
 {
-    HAS(run_expect(2, "drain", "maybe")->err, "neither on nor off");
+    HAS(run_expect(2, "drain", "maybe")->err, "not on or off");
     HAS(run_expect(2, "drain")->err, "missing");
 }
 

@@ -205,11 +205,11 @@ static void every_verb_refuses_flags_that_it_does_not_have(void)
 {
     read_verbs();
     for (size_t i = 0; i < verb_count; i++) {
-        is_refused(verbs[i].name, "--xyzzyxyzzy", NULL, "there is no flag --xyzzyxyzzy\n");
+        is_refused(verbs[i].name, "--xyzzyxyzzy", NULL, "unknown flag --xyzzyxyzzy\n");
         is_refused(verbs[i].name, "--no-strat", NULL,
-                   "there is no flag --no-strat; did you mean --no-start?");
-        is_refused(verbs[i].name, "-!", NULL, "there is no flag -!");
-        is_refused(verbs[i].name, "--=x", NULL, "there is no flag --");
+                   "unknown flag --no-strat; did you mean --no-start?");
+        is_refused(verbs[i].name, "-!", NULL, "unknown flag -!");
+        is_refused(verbs[i].name, "--=x", NULL, "unknown flag --");
     }
     nothing_was_done();
 }
@@ -259,7 +259,7 @@ static void the_help_of_every_verb_is_80_columns_wide_and_has_examples(void)
     for (size_t i = 0; i < verb_count; i++) {
         const struct child *child = run_expect(0, "help", verbs[i].name);
         char use[60], example[60];
-        snprintf(use, sizeof(use), "Use: bide %.39s", verbs[i].name);
+        snprintf(use, sizeof(use), "Usage: bide %.39s", verbs[i].name);
         snprintf(example, sizeof(example), "bide %.39s", verbs[i].name);
         is_narrow(verbs[i].name, child->out.text);
         CHECK(strncmp(child->out.text, use, strlen(use)) == 0);
@@ -286,8 +286,7 @@ static void an_error_before_the_json_flag_is_printed_as_json(void)
         EQ(LINES(child->err), 1);
         EQ(number_in(json_at(child->err, 0), "exit"), 2);
     }
-    HAS(run_expect(2, "work", "t", "--bogus", "--", "x", "--json")->err,
-        "bide work: there is no flag");
+    HAS(run_expect(2, "work", "t", "--bogus", "--", "x", "--json")->err, "bide work: unknown flag");
 }
 
 static void missing_arguments_are_reported(void)
@@ -299,7 +298,7 @@ static void missing_arguments_are_reported(void)
     };
     for (size_t i = 0; i < COUNT(wanted); i++) {
         struct child *child = run_expect(2, wanted[i]);
-        HAS(child->err, " missing: bide ");
+        HAS(child->err, "missing argument: bide ");
         HAS(child->err, wanted[i]);
         SILENT(child->out);
     }
@@ -319,7 +318,7 @@ static void extra_arguments_are_reported(void)
     };
     for (size_t i = 0; i < COUNT(lines); i++) {
         struct child *child = run_expect_list_at(HERE, 2, NULL, 0, lines[i]);
-        HAS(child->err, "is one argument too many: bide ");
+        HAS(child->err, "unexpected argument \"");
         SILENT(child->out);
     }
     nothing_was_done();

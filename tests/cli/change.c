@@ -133,12 +133,12 @@ static void a_lease_that_ends_at_once_is_refused_and_bide_work_named(void)
     }
     struct child *child = run_expect(5, "reserve", "email");
     HAS(child->err, "\"bide work\"");
-    HAS(child->err, "\"bided\"");
+    HAS(child->err, "serve the queue with bided");
     SILENT(child->out);
     for (size_t i = 0; i < COUNT(verbs); i++) {
         child = run_expect(5, verbs[i], "1", "--token", "5");
         HAS(child->err, "\"bide work\"");
-        HAS(child->err, "\"bided\"");
+        HAS(child->err, "with bided");
         SILENT(child->out);
     }
     EQ(count_jobs("email", BIDE_STATE_READY), 1);
@@ -154,7 +154,7 @@ static void wait_on_an_unshared_queue_is_refused(void)
         return;
     }
     struct child *child = run_expect(is_plain() ? 1 : 5, "wait", word);
-    HAS(child->err, is_plain() ? "plain beanstalkd" : "\"bided\"");
+    HAS(child->err, is_plain() ? "plain beanstalkd" : "with bided");
     SILENT(child->out);
 }
 
@@ -164,7 +164,7 @@ static void a_purge_without_terminal_and_yes_deletes_nothing(void)
 {
     put_job("email", "x");
     struct child *child = run_expect(is_plain() ? 1 : 2, "purge", "email");
-    HAS(child->err, is_plain() ? LACKING : "say --yes");
+    HAS(child->err, is_plain() ? LACKING : "use --yes");
     SILENT(child->out);
     EQ(count_jobs("email", BIDE_STATE_READY), 1);
 }

@@ -249,9 +249,9 @@ static void zsh_shows_every_verb_with_what_it_does(void)
 {
     struct child *shell = in_zsh();
     press(shell, "bide \t");
-    await_out(shell, "-- a script that makes the tab key complete verbs, flags and topics");
+    await_out(shell, "-- print a shell completion script");
     press(shell, "\025bide --\t");
-    await_out(shell, "-- answer in JSON, one value a line");
+    await_out(shell, "-- print JSON, one value per line");
 }
 
 /* ---- the verb ---- */
@@ -259,8 +259,8 @@ static void zsh_shows_every_verb_with_what_it_does(void)
 static void an_unknown_shell_is_reported_with_the_known_ones(void)
 {
     HAS(run_expect(2, "completion", "fish")->err,
-        "bide completion: \"fish\" is neither bash, zsh nor topics\n");
-    HAS(run_expect(2, "completion")->err, "something is missing: bide completion bash|zsh|topics");
+        "bide completion: \"fish\" is not bash, zsh or topics\n");
+    HAS(run_expect(2, "completion")->err, "missing argument: bide completion bash|zsh|topics");
 }
 
 static void a_config_file_that_is_wrong_does_not_stand_in_the_way(void)
@@ -301,7 +301,7 @@ static void no_file_is_opened_and_no_server_started_for_topics(void)
     set_env("BIDE_URL", url);
     struct child *child = run_expect(6, "completion", "topics");
     SILENT(child->out);
-    HAS(child->err, "only a server is asked for its topics");
+    HAS(child->err, "topics are completed from servers only");
     CHECK(stat(path, &status) != 0);
 }
 

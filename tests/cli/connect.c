@@ -157,7 +157,7 @@ static void a_file_of_another_user_is_not_read(void)
 {
     configure_url("memory:");
     CHECK(chmod(config_file(), 0666) == 0);
-    HAS(run_expect(2, "topics")->err, "is not read");
+    HAS(run_expect(2, "topics")->err, "refusing to read");
     CHECK(chmod(config_file(), 0644) == 0);
     run_expect(0, "topics");
     if (geteuid() != 0)
@@ -245,7 +245,7 @@ static void what_waits_ends_when_the_secret_is_refused(void)
     struct child *reserve = begin("reserve", "t", "--timeout", "1h", "-v", "--url", url, NULL);
     struct child *work = begin("work", "t", "-v", "--url", url, "--", "true", NULL);
     await_err(wait, "the queue is");
-    await_err(events, "from now on");
+    await_err(events, "following events");
     await_err(reserve, "the queue is");
     await_err(work, "the queue is");
     interrupt(secret_server, SIGTERM, 0);
@@ -449,7 +449,7 @@ static void a_long_check_shows_progress_on_a_terminal(void)
     await_out(child, "checking ");
     await_out(child, " so far");
     interrupt(child, SIGINT, 130);
-    HAS(child->out, "interrupted before everything was looked at");
+    HAS(child->out, "interrupted; the check is not complete");
     shutdown(fd, SHUT_RDWR);
     close(fd);
     pthread_join(thread, NULL);
@@ -464,7 +464,8 @@ static void a_file_that_is_not_there_is_made_only_for_jobs_that_come_in(void)
     HAS(run_expect(6, "backup", "copy.db", "--url", url)->err, "there is no file");
     static const char *const looks[] = {"topics", "stats", "list", "export", "check", "ping"};
     for (size_t i = 0; i < COUNT(looks); i++)
-        HAS(run_expect(6, looks[i], "--url", url)->err, "put, import and work would make it");
+        HAS(run_expect(6, looks[i], "--url", url)->err,
+            "only put, import, work and bench create it");
     CHECK(!file_exists(test_path("slip.db")));
     run_expect(0, "put", "t", "x", "--url", url);
     run_expect(0, "topics", "--url", url);

@@ -110,8 +110,8 @@ static void top_tells_of_a_damaged_file_when_its_view_has_ended(void)
 static void a_copy_of_a_damaged_file_does_not_claim_to_be_complete(void)
 {
     struct child *child = run_expect(7, "backup", test_path("copy.db"), "--url", make_damaged());
-    LACKS(child->err, "all that is stored");
-    HAS(child->err, "is a copy of the file with its damage");
+    LACKS(child->err, "a copy of the queue");
+    HAS(child->err, "is a copy of the damaged queue");
 
     const char *url = make_damaged();
     child = run_expect(7, "move", "--remove", url, url_of("other.db", ""));

@@ -98,7 +98,7 @@ static void topics_and_a_state_are_chosen(void)
     struct child *child = run_expect(3, "export", "a", "nothing", "-o", test_path("half.jsonl"));
     SILENT(child->out);
     CHECK(!file_exists(test_path("half.jsonl")));
-    HAS(run_expect(2, "export", "no topic")->err, "is no name of a topic");
+    HAS(run_expect(2, "export", "no topic")->err, "is not a valid topic name");
     run_expect(2, "export", "--state", "strange");
 }
 
@@ -136,7 +136,7 @@ static void an_export_that_cannot_be_written_is_reported(void)
         "cannot write /nobody/has/this.part");
     run_expect(0, "export", "-o", "/dev/null");
     HAS(run_expect(1, "export", "-o", "/dev/full")->err, "No space left");
-    HAS(run_expect(2, "export", "-o", test_dir())->err, "is a folder");
+    HAS(run_expect(2, "export", "-o", test_dir())->err, "is a directory");
 }
 
 /* More than a pipe holds. */
@@ -216,7 +216,7 @@ static void ready_and_delayed_jobs_are_imported_by_a_beanstalkd(void)
                          "{\"topic\":\"a\",\"body\":\"three\",\"state\":\"buried\"}\n"
                          "{\"topic\":\"a\",\"body\":\"four\"}\n",
                          "import");
-    HAS(child->err, "line 1: a beanstalkd has no place for its key; say --lossy");
+    HAS(child->err, "line 1: a beanstalkd cannot store its key; use --lossy");
     HAS(child->err, "line 2: it is buried");
     HAS(child->err, "imported 1 job\n");
     run_expect_input(0, "{\"topic\":\"a\",\"body\":\"two\",\"key\":\"k\"}\n", "import", "--lossy");
@@ -242,7 +242,8 @@ static void of_a_stream_nothing_behind_a_bad_line_is_taken(void)
                                            "{\"topic\":\"a\",\"body\":\"three\"}\n",
                                            "import");
     HAS(child->err, "line 2: a job has no \"bod\"");
-    HAS(child->err, "every line before line 2 is in; to go on: bide import --from-line 2");
+    HAS(child->err,
+        "all lines before line 2 are imported; continue with: bide import --from-line 2");
     EQ(count_jobs("a", BIDE_STATE_READY), 1);
 }
 
@@ -253,8 +254,9 @@ static void a_line_that_cannot_be_a_job_is_not_read_to_its_end(void)
     feed(child, "{\"topic\":\"a\",\"body\":\"one\"}\n \t");
     feed_at(HERE, child, zeros, sizeof(zeros));
     await_end(child, 7);
-    HAS(child->err, "line 2: it is no JSON object");
-    HAS(child->err, "every line before line 2 is in; to go on: bide import --from-line 2");
+    HAS(child->err, "line 2: not a JSON object");
+    HAS(child->err,
+        "all lines before line 2 are imported; continue with: bide import --from-line 2");
     EQ(count_jobs("a", BIDE_STATE_READY), 1);
 }
 
@@ -310,9 +312,9 @@ static void a_line_that_was_taken_out_or_doubled_is_noticed(void)
     write_text(path, "{\"kind\":\"export\",\"format\":1}\n"
                      "{\"topic\":\"a\",\"body\":\"one\"}\n"
                      "{\"kind\":\"end\",\"jobs\":2,\"pauses\":0}\n");
-    HAS(run_expect(7, "import", path)->err, "says that it has 2 jobs, and there are 1");
+    HAS(run_expect(7, "import", path)->err, "should have 2 jobs, but has 1");
     write_text(path, "{\"kind\":\"export\",\"format\":2}\n");
-    HAS(run_expect(7, "import", path)->err, "of a form that this bide");
+    HAS(run_expect(7, "import", path)->err, "unknown export format");
     EQ(count_jobs("a", BIDE_STATE_READY), 0);
 }
 
@@ -377,7 +379,7 @@ static void results_whose_time_is_over_are_left_out(void)
 static void an_unreadable_import_file_is_reported(void)
 {
     HAS(run_expect(1, "import", test_path("none.jsonl"))->err, "No such file");
-    HAS(run_expect(1, "import", test_dir())->err, "is a folder");
+    HAS(run_expect(1, "import", test_dir())->err, "is a directory");
 }
 
 /* ---- move, where the server of the place is needed ---- */

@@ -27,7 +27,7 @@ static void an_error_is_json_whatever_is_in_it(void)
 {
     struct child *child = run_expect(2, "--json", "not\xff utf-8 \x1b\xc3");
     const char *error = text_in(json_at(child->err, 0), "error");
-    TEXT(error, strlen(error), "there is no verb \"not? utf-8 \x1b?\"");
+    TEXT(error, strlen(error), "unknown verb \"not? utf-8 \x1b?\"");
     EQ(number_in(json_at(child->err, 0), "exit"), 2);
 }
 
@@ -40,7 +40,7 @@ static void a_runtime_folder_that_is_a_link_is_not_used(void)
     char link[600];
     snprintf(link, sizeof(link), "%s/bide", run);
     CHECK(symlink("nowhere", link) == 0);
-    HAS(run_expect(6, "put", "t", "x")->err, "belongs to another user, or others can write there");
+    HAS(run_expect(6, "put", "t", "x")->err, "belongs to another user, or others can write to it");
 }
 
 static void a_runtime_folder_that_others_can_write_to_is_not_used(void)
@@ -49,7 +49,7 @@ static void a_runtime_folder_that_others_can_write_to_is_not_used(void)
     snprintf(path, sizeof(path), "%s/bide", folder_of("run"));
     CHECK(mkdir(path, 0700) == 0);
     CHECK(chmod(path, 0777) == 0);
-    HAS(run_expect(6, "put", "t", "x")->err, "belongs to another user, or others can write there");
+    HAS(run_expect(6, "put", "t", "x")->err, "belongs to another user, or others can write to it");
 }
 
 /* ---- signals that whoever started us has ignored ---- */

@@ -16,7 +16,7 @@ static bool has_no_events(void)
     }
     if (place_kind == AT_FILE) {
         struct child *child = begin("events", NULL);
-        await_err(child, "nobody else can use");
+        await_err(child, "no other process can change its jobs");
         HAS(child->err, "bided");
         interrupt(child, SIGINT, 130);
         return true;
@@ -63,7 +63,7 @@ static void a_kind_that_there_is_not_is_refused(void)
 {
     HAS(run_expect(2, "events", "--kinds", "put,redy")->err, "did you mean ready?");
     HAS(run_expect(2, "events", "--kinds", "")->err, "--kinds");
-    HAS(run_expect(2, "events", "no topic")->err, "is no name of a topic");
+    HAS(run_expect(2, "events", "no topic")->err, "is not a valid topic name");
 }
 
 static void events_survive_a_server_restart_and_report_losses(void)
@@ -158,7 +158,7 @@ static void a_bench_that_is_interrupted_cleans_up(void)
     struct child *child = begin("bench", "-n", "1000000000", "-v", NULL);
     await_err(child, "the topic is bide-bench-");
     interrupt(child, SIGINT, 130);
-    HAS(child->err, "interrupted; what was put is gone again");
+    HAS(child->err, "interrupted; the topic of the benchmark is removed");
     no_bench_topic_is_left();
 }
 

@@ -188,8 +188,8 @@ static void a_beanstalkd_target_takes_what_a_put_can_express(void)
     OK(bide_close(queue));
     struct child *child = run_expect(7, "move", from, to);
     HAS(child->err, "counters and ages begin anew there");
-    HAS(child->err, "job 4: it is buried, and a beanstalkd takes ready and delayed jobs only");
-    HAS(child->err, "job 5: a beanstalkd has no place for its key; say --lossy to do without");
+    HAS(child->err, "job 4: it is buried, and a beanstalkd accepts only ready and delayed jobs");
+    HAS(child->err, "job 5: a beanstalkd cannot store its key; use --lossy to drop it");
     HAS(child->err, "3 copied, 2 rejected, 3 verified");
     HAS(run_expect(7, "move", "--lossy", from, to)->err, "1 copied, 3 there already, 1 rejected");
     HAS(run_expect(7, "move", "--lossy", from, to)->err, "0 copied, 4 there already, 1 rejected");

@@ -9,13 +9,13 @@ static void without_a_verb_the_help_goes_to_standard_error(void)
     static const char *const none[] = {NULL};
     struct child *child = run_expect_list_at(HERE, 2, NULL, 0, none);
     SILENT(child->out);
-    HAS(child->err, "Use: bide [FLAGS] VERB");
+    HAS(child->err, "Usage: bide [FLAGS] VERB");
 }
 
 static void help_goes_to_standard_output(void)
 {
     struct child *child = run_expect(0, "help");
-    HAS(child->out, "Use: bide [FLAGS] VERB");
+    HAS(child->out, "Usage: bide [FLAGS] VERB");
     SILENT(child->err);
     OUTPUT_IS(run_expect(0, "--help")->out, child->out.text);
     OUTPUT_IS(run_expect(0, "-h")->out, child->out.text);
@@ -30,19 +30,19 @@ static void the_version_is_that_of_the_library(void)
 
 static void an_unknown_verb_is_reported_with_the_nearest(void)
 {
-    HAS(run_expect(2, "reserv")->err, "bide: there is no verb \"reserv\"; did you mean reserve?\n");
+    HAS(run_expect(2, "reserv")->err, "bide: unknown verb \"reserv\"; did you mean reserve?\n");
     HAS(run_expect(2, "tpoics")->err, "did you mean topics?");
-    HAS(run_expect(2, "help", "pu")->err, "there is no verb \"pu\"; did you mean put?");
+    HAS(run_expect(2, "help", "pu")->err, "unknown verb \"pu\"; did you mean put?");
     HAS(run_expect(2, "help", "xyzzyxyzzy")->err,
-        "bide: there is no verb \"xyzzyxyzzy\"\nTry \"bide help\".\n");
+        "bide: unknown verb \"xyzzyxyzzy\"\nTry \"bide help\".\n");
     struct child *child = run_expect(2, "xyzzyxyzzy");
-    HAS(child->err, "bide: there is no verb \"xyzzyxyzzy\"\nTry \"bide help\".\n");
+    HAS(child->err, "bide: unknown verb \"xyzzyxyzzy\"\nTry \"bide help\".\n");
     SILENT(child->out);
 }
 
 static void a_verb_of_other_queues_is_answered_with_ours(void)
 {
-    HAS(run_expect(2, "tubes")->err, "there is no verb \"tubes\"; did you mean topics or list?\n");
+    HAS(run_expect(2, "tubes")->err, "unknown verb \"tubes\"; did you mean topics or list?\n");
     HAS(run_expect(2, "ls")->err, "did you mean topics or list?");
     HAS(run_expect(2, "retry", "12")->err, "did you mean kick?");
     HAS(run_expect(2, "rm", "12")->err, "did you mean delete?");

@@ -553,7 +553,7 @@ static void a_runtime_folder_that_others_can_write_to_is_not_used(void)
     be_alone();
     CHECK(mkdir(test_path("run/bide"), 0700) == 0 && chmod(test_path("run/bide"), 0777) == 0);
     struct child *child = run_expect(6, "put", "email", "hello");
-    HAS(child->err, "others can write there");
+    HAS(child->err, "others can write to it");
     HAS(child->err, "--url or BIDE_URL");
 }
 
@@ -594,7 +594,7 @@ static void an_unsafe_folder_is_an_error_although_a_server_answers(void)
     struct child *server = begin_bided_on_usual_port();
     CHECK(mkdir(test_path("run/bide"), 0700) == 0 && chmod(test_path("run/bide"), 0777) == 0);
     struct child *child = run_expect(6, "put", "email", "hello");
-    HAS(child->err, "others can write there");
+    HAS(child->err, "others can write to it");
     HAS(child->err, "XDG_RUNTIME_DIR");
     if (geteuid() == 0) {
         CHECK(chmod(test_path("run/bide"), 0700) == 0);

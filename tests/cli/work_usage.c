@@ -7,10 +7,10 @@
 
 static void exactly_one_of_program_and_http_is_required(void)
 {
-    HAS(run_expect(2, "work")->err, "something is missing");
+    HAS(run_expect(2, "work")->err, "missing argument");
     HAS(run_expect(2, "work", "t")->err, "PROGRAM or --http is missing");
     HAS(run_expect(2, "work", "t", "--")->err, "PROGRAM or --http is missing");
-    HAS(run_expect(2, "work", "--", "true")->err, "something is missing");
+    HAS(run_expect(2, "work", "--", "true")->err, "missing argument");
     HAS(run_expect(2, "work", "t", "--http", "http://x/", "--", "true")->err, "not both");
 }
 
@@ -42,7 +42,7 @@ static void topics_are_validated(void)
 {
     HAS(run_expect(2, "work", "t:x", "--", "true")->err, "the weight of a topic");
     HAS(run_expect(2, "work", "t:0", "--", "true")->err, "the weight of a topic");
-    HAS(run_expect(2, "work", ":3", "--", "true")->err, "is not a topic name");
+    HAS(run_expect(2, "work", ":3", "--", "true")->err, "is not a valid topic name");
     HAS(run_expect(2, "work", "t", "--strategy", "best", "--", "true")->err, "neither priority");
     HAS(run_expect(2, "work", "t:2", "--strategy", "fair", "--", "true")->err, "weighted only");
 }

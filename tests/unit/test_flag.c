@@ -236,22 +236,22 @@ static void the_first_table_comes_before_the_second(void **state)
 static void an_unknown_flag_is_refused_with_the_nearest(void **state)
 {
     (void)state;
-    refuses("--al", "there is no flag --al; did you mean --all?");
-    refuses("--lnies", "there is no flag --lnies; did you mean --lines?");
-    refuses("--retry_delay=1s", "there is no flag --retry_delay; did you mean --retry-delay?");
-    refuses("--URL=x", "there is no flag --URL");
-    refuses("--something-else", "there is no flag --something-else");
-    refuses("-x", "there is no flag -x");
-    refuses("-ax", "there is no flag -x");
-    refuses("-5", "there is no flag -5");
+    refuses("--al", "unknown flag --al; did you mean --all?");
+    refuses("--lnies", "unknown flag --lnies; did you mean --lines?");
+    refuses("--retry_delay=1s", "unknown flag --retry_delay; did you mean --retry-delay?");
+    refuses("--URL=x", "unknown flag --URL");
+    refuses("--something-else", "unknown flag --something-else");
+    refuses("-x", "unknown flag -x");
+    refuses("-ax", "unknown flag -x");
+    refuses("-5", "unknown flag -5");
 }
 
 static void a_beginning_of_a_name_is_not_the_name(void **state)
 {
     (void)state;
-    refuses("--retry 1s", "there is no flag --retry");
-    refuses("--=x", "there is no flag --");
-    refuses("--names=x", "there is no flag --names; did you mean --name?");
+    refuses("--retry 1s", "unknown flag --retry");
+    refuses("--=x", "unknown flag --");
+    refuses("--names=x", "unknown flag --names; did you mean --name?");
 }
 
 static void a_long_name_is_cut_in_the_sentence(void **state)
@@ -259,7 +259,7 @@ static void a_long_name_is_cut_in_the_sentence(void **state)
     (void)state;
     char line[300] = "--", sentence[BI_ERRMSG_SIZE];
     memset(line + 2, 'x', 200);
-    snprintf(sentence, sizeof(sentence), "there is no flag --%.60s", line + 2);
+    snprintf(sentence, sizeof(sentence), "unknown flag --%.60s", line + 2);
     refuses(line, sentence);
 }
 
@@ -282,11 +282,11 @@ static void a_value_that_nobody_wants_is_refused(void **state)
 static void a_bad_value_is_refused_with_its_flag_and_the_reason(void **state)
 {
     (void)state;
-    refuses("--count=many", "--count: \"many\" is no number");
-    refuses("-c -1", "--count: \"-1\" is no number");
-    refuses("-c ''", "--count: \"\" is no number");
+    refuses("--count=many", "--count: \"many\" is not a number");
+    refuses("-c -1", "--count: \"-1\" is not a number");
+    refuses("-c ''", "--count: \"\" is not a number");
     refuses("--retry-delay 5x",
-            "--retry-delay: \"5x\" is no duration: write 250ms, 90s, 1h30m or 2d");
+            "--retry-delay: \"5x\" is not a valid duration: write 250ms, 90s, 1h30m or 2d");
 }
 
 static void there_may_be_a_thousand_of_a_list(void **state)
@@ -302,7 +302,7 @@ static void there_may_be_a_thousand_of_a_list(void **state)
     prepare("");
     reading.argv = many;
     assert_false(bi_flag_parse_args(&reading, error));
-    assert_string_equal(error, "--tag: \"x\" is one too many: there may be 1000");
+    assert_string_equal(error, "--tag: \"x\" is too many: at most 1000 are allowed");
 }
 
 int main(void)

@@ -58,7 +58,7 @@ static void a_count_is_any_number(void **state)
     reads(bi_flag_parse_count, "0", 0);
     reads(bi_flag_parse_count, "0042", 42);
     reads(bi_flag_parse_count, "18446744073709551615", UINT64_MAX);
-    refuses(bi_flag_parse_count, "18446744073709551616", "is no number");
+    refuses(bi_flag_parse_count, "18446744073709551616", "is not a number");
     refuses_rubbish(bi_flag_parse_count);
 }
 
@@ -77,7 +77,7 @@ static void a_priority_has_32_bits(void **state)
     (void)state;
     reads(bi_flag_parse_priority, "0", 0);
     reads(bi_flag_parse_priority, "4294967295", UINT32_MAX);
-    refuses(bi_flag_parse_priority, "4294967296", "is no priority");
+    refuses(bi_flag_parse_priority, "4294967296", "is not a priority");
     refuses_rubbish(bi_flag_parse_priority);
 }
 
@@ -98,11 +98,11 @@ static void a_timeout_is_a_duration_or_forever(void **state)
 {
     (void)state;
     reads(bi_flag_parse_duration, "1h30m", 5400000);
-    refuses(bi_flag_parse_duration, "forever", "is no duration");
+    refuses(bi_flag_parse_duration, "forever", "is not a valid duration");
     reads(bi_flag_parse_timeout, "1h30m", 5400000);
     reads(bi_flag_parse_timeout, "0", 0);
     reads(bi_flag_parse_timeout, "forever", (uint64_t)BIDE_FOREVER);
-    refuses(bi_flag_parse_timeout, "for ever", "is no duration");
+    refuses(bi_flag_parse_timeout, "for ever", "is not a valid duration");
     refuses(bi_flag_parse_timeout, "90", "has no unit");
 }
 
@@ -116,7 +116,7 @@ static void a_moment_is_counted_from_the_time_that_it_is(void **state)
     setenv("TZ", "UTC", 1);
     tzset();
     reads(bi_flag_parse_time, "2026-12-25T00:00", UINT64_C(1798156800000));
-    refuses(bi_flag_parse_time, "soon", "is no time");
+    refuses(bi_flag_parse_time, "soon", "is not a valid time");
 }
 
 static void a_size_has_units_of_1024(void **state)
@@ -130,12 +130,12 @@ static void a_size_has_units_of_1024(void **state)
     reads(bi_flag_parse_size, "1GiB", 1 << 30);
     reads(bi_flag_parse_size, "18446744073709551615", UINT64_MAX);
     reads(bi_flag_parse_size, "17179869183GiB", UINT64_C(17179869183) << 30);
-    refuses(bi_flag_parse_size, "17179869184GiB", "is no size");
-    refuses(bi_flag_parse_size, "64KB", "is no size");
-    refuses(bi_flag_parse_size, "64k", "is no size");
-    refuses(bi_flag_parse_size, "KiB", "is no size");
-    refuses(bi_flag_parse_size, "64 KiB", "is no size");
-    refuses(bi_flag_parse_size, "000000000000000000000001x", "is no size");
+    refuses(bi_flag_parse_size, "17179869184GiB", "is not a size");
+    refuses(bi_flag_parse_size, "64KB", "is not a size");
+    refuses(bi_flag_parse_size, "64k", "is not a size");
+    refuses(bi_flag_parse_size, "KiB", "is not a size");
+    refuses(bi_flag_parse_size, "64 KiB", "is not a size");
+    refuses(bi_flag_parse_size, "000000000000000000000001x", "is not a size");
     refuses_rubbish(bi_flag_parse_size);
 }
 
@@ -153,7 +153,7 @@ static void a_state_is_one_of_five(void **state)
         bide_state read = BIDE_STATE_BURIED;
         assert_false(bi_flag_parse_state(none[i], &read, error));
         assert_int_equal(read, BIDE_STATE_BURIED);
-        assert_string_equal(error, "is no state: delayed, ready, reserved, buried or done");
+        assert_string_equal(error, "is not a state: delayed, ready, reserved, buried or done");
     }
 }
 

@@ -50,7 +50,7 @@ static void sure_ends_before_the_first_that_is_not_settled(void **state)
     tell(3001, 4000, BI_LINE_UNKNOWN);
     tell(4001, 4001, BI_LINE_NOT_STORED);
     assert_int_equal(line_status.last_done, 3000);
-    says("lines 3,001 to 4,000 are unsure (the answer was lost: in, or not); line 4,001 is not in");
+    says("lines 3,001 to 4,000 are unknown (the reply was lost); line 4,001 is not stored");
 }
 
 static void what_is_in_behind_a_loss_is_told(void **state)
@@ -59,7 +59,7 @@ static void what_is_in_behind_a_loss_is_told(void **state)
     tell(1, 2, BI_LINE_NOT_STORED);
     tell(3, 4, BI_LINE_DONE);
     assert_int_equal(line_status.last_done, 0);
-    says("lines 1 to 2 are not in; lines 3 to 4 are in");
+    says("lines 1 to 2 are not stored; lines 3 to 4 are stored");
 }
 
 static void one_can_go_on_behind_the_sure_ones_if_no_other_may_be_in(void **state)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "cli/pipeline.h"
+#include "cli/ordered_pipeline.h"
 #include "cli/put.h"
 
 #include "unit.h"
@@ -8,67 +8,107 @@
 #include <string.h>
 #include <unistd.h>
 
-#define MANY 50
+#define MANY 1500 /* more than the pipeline has slots */
 
 static struct cli cli;
-static struct pipeline pipeline;
-static bide_op ops[MANY];
-static int completions[MANY];
+static struct ordered_pipeline *pipeline;
+static uint64_t completions;
 
-static void on_done(bide_op *op)
+/* Slots complete in the order of submission, and ids rise in that order, too: no op overtakes. */
+static void on_done(void *user, struct op_slot *slot)
 {
-    completions[op - ops]++;
+    static uint64_t last_put_id;
+    (void)user;
+    assert_int_equal(slot->op.status, BIDE_OK);
+    assert_int_equal(slot->number, completions);
+    if (completions++ > 0)
+        assert_true(slot->op.put.id > last_put_id);
+    last_put_id = slot->op.put.id;
 }
 
-/* Puts, all in one list. */
+static void submit_put(size_t number)
+{
+    struct op_slot *slot = bi_ordered_pipeline_get_slot(pipeline, 1);
+    slot->number = number;
+    slot->op.kind = BIDE_OP_PUT;
+    slot->op.put = (bide_put_item){.topic = {"t", 1}, .body = {"x", 1}};
+    bi_ordered_pipeline_submit(pipeline);
+}
+
 static void submit(size_t count)
 {
-    bide_op *list[MANY];
-    memset(ops, 0, sizeof(ops));
-    memset(completions, 0, sizeof(completions));
-    for (size_t i = 0; i < count; i++) {
-        ops[i].kind = BIDE_OP_PUT;
-        ops[i].put = (bide_put_item){.topic = {"t", 1}, .body = {"x", 1}};
-        ops[i].done = on_done;
-        list[i] = &ops[i];
-    }
-    bi_pipeline_submit(&pipeline, list, count);
+    completions = 0;
+    for (size_t i = 0; i < count; i++)
+        submit_put(i);
 }
 
 static void open_queue(const char *url)
 {
     assert_int_equal(bide_open(url, NULL, &cli.queue), BIDE_OK);
-    assert_int_equal(bi_pipeline_open(&pipeline, &cli), BI_EXIT_OK);
+    pipeline = bi_ordered_pipeline_new(&cli, cli.queue, on_done, NULL);
+    assert_non_null(pipeline);
 }
 
 static void close_queue(void)
 {
-    bi_pipeline_close(&pipeline);
+    bi_ordered_pipeline_free(pipeline);
     assert_int_equal(bide_close(cli.queue), BIDE_OK);
 }
 
 static void check_completed_once(void)
 {
-    while (pipeline.in_flight > 0)
-        bi_pipeline_wait(&pipeline);
-    for (size_t i = 0; i < MANY; i++) {
-        assert_int_equal(completions[i], 1);
-        assert_int_equal(ops[i].status, BIDE_OK);
-    }
     bide_stats stats;
+    bi_ordered_pipeline_drain(pipeline);
+    assert_int_equal(completions, MANY);
+    assert_null(bi_ordered_pipeline_oldest(pipeline));
+    assert_true(bi_ordered_pipeline_wait(pipeline, 0));
     assert_int_equal(bide_queue_stats(cli.queue, &stats), BIDE_OK);
     assert_int_equal(stats.jobs.ready, MANY);
 }
 
-static void synchronous_ops_complete_during_submit(void **state)
+static void synchronous_ops_complete_without_waiting(void **state)
 {
     (void)state;
     open_queue("memory:");
     submit(MANY);
-    assert_int_equal(pipeline.in_flight, 0);
+    bi_ordered_pipeline_flush(pipeline);
+    bi_ordered_pipeline_poll(pipeline);
+    assert_null(bi_ordered_pipeline_oldest(pipeline));
     check_completed_once();
-    bi_pipeline_wait(&pipeline);
     close_queue();
+}
+
+static void pipeline_with_limits_has_no_more_ops_in_flight(void **state)
+{
+    (void)state;
+    open_queue("memory:");
+    bi_ordered_pipeline_set_limits(pipeline, 1, 1);
+    completions = 0;
+    for (size_t i = 0; i < MANY; i++) {
+        submit_put(i);
+        assert_true(completions >= i);
+    }
+    check_completed_once();
+    close_queue();
+}
+
+/* The queue writes to a pending op until it is closed. */
+static void abandoned_op_may_complete_when_the_queue_closes(void **state)
+{
+    (void)state;
+    bide_job job;
+    assert_int_equal(bide_open("memory:", NULL, &cli.queue), BIDE_OK);
+    pipeline = bi_ordered_pipeline_new(&cli, cli.queue, NULL, NULL);
+    assert_non_null(pipeline);
+    struct op_slot *slot = bi_ordered_pipeline_get_slot(pipeline, 0);
+    bide_slice topic = {"t", 1};
+    slot->op.kind = BIDE_OP_RESERVE;
+    slot->op.reserve = (bide_reserve_args){
+        .topics = &topic, .topic_count = 1, .timeout_ms = BIDE_FOREVER, .jobs = &job, .job_max = 1};
+    bi_ordered_pipeline_submit(pipeline);
+    assert_false(bi_ordered_pipeline_wait(pipeline, 0));
+    bi_ordered_pipeline_abandon(pipeline);
+    assert_int_equal(bide_close(cli.queue), BIDE_OK);
 }
 
 #ifdef BIDE_WITH_SQLITE
@@ -239,7 +279,9 @@ static void draining_queue_stops_the_bulk_put(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(synchronous_ops_complete_during_submit),
+        cmocka_unit_test(synchronous_ops_complete_without_waiting),
+        cmocka_unit_test(pipeline_with_limits_has_no_more_ops_in_flight),
+        cmocka_unit_test(abandoned_op_may_complete_when_the_queue_closes),
 #ifdef BIDE_WITH_SQLITE
         TEST(durable_ops_complete_once),
         TEST(busy_ops_are_retried_after_others),

@@ -47,7 +47,7 @@ static void a_weight_that_nobody_looks_at_is_refused(void **state)
 {
     (void)state;
     assert_false(reads(BIDE_STRICT, "email:5", NULL));
-    assert_string_equal(error, "\"email:5\" has a weight, which wants --strategy weighted");
+    assert_string_equal(error, "\"email:5\" has a weight, which needs --strategy weighted");
     assert_false(reads(BIDE_FAIR, "email", "letters:1"));
 }
 
@@ -58,14 +58,14 @@ static void what_is_no_weight_is_refused(void **state)
     for (size_t i = 0; i < COUNT_OF(bad); i++)
         if (reads(BIDE_WEIGHTED, bad[i], NULL))
             fail_msg("%s was taken", bad[i]);
-    assert_string_equal(error, "\"t: 1\": a weight is a number from 1 on");
+    assert_string_equal(error, "\"t: 1\": a weight must be at least 1");
 }
 
 static void what_is_no_topic_is_refused(void **state)
 {
     (void)state;
     assert_false(reads(BIDE_BY_PRIORITY, "e mail", NULL));
-    assert_string_equal(error, "\"e mail\" is no name of a topic: 1 to 200 letters, digits and "
+    assert_string_equal(error, "\"e mail\" is not a valid topic name: 1 to 200 letters, digits and "
                                "-+/;.$_(), no - in front");
     assert_false(reads(BIDE_BY_PRIORITY, "", NULL));
     assert_false(reads(BIDE_WEIGHTED, ":5", NULL));
@@ -82,7 +82,7 @@ static void strategies_have_names(void **state)
         assert_int_equal(strategy, i);
     }
     assert_false(bi_topic_args_parse_strategy("random", &strategy, error));
-    assert_string_equal(error, "is no strategy: priority, strict, weighted or fair");
+    assert_string_equal(error, "is not a strategy: priority, strict, weighted or fair");
 }
 
 int main(void)

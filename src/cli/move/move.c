@@ -121,7 +121,7 @@ static struct moved *add_moved(struct mover *mover, const bide_job *job,
 /* A job that cannot be copied, or whose copy is in doubt. */
 static void reject(struct mover *mover, struct moved *moved, int code, const char *error)
 {
-    bool fatal = bi_restore_op_is_fatal(code);
+    bool fatal = bi_cli_is_fatal(code);
 
     moved->status = MOVE_REJECTED;
     mover->rejected += mover->exit == BI_EXIT_OK && !fatal;
@@ -323,7 +323,7 @@ static void on_deleted(void *user, struct op_slot *slot)
     mover->kept += slot->op.status != BIDE_OK;
     if (slot->op.status != BIDE_OK && slot->op.status != BIDE_NOT_FOUND)
         report_job(mover, mover->moved[slot->number].id, slot->op.status, slot->op.error,
-                   bi_restore_op_is_fatal(slot->op.status));
+                   bi_cli_is_fatal(slot->op.status));
 }
 
 static void report_unproven(const struct mover *mover)

@@ -62,12 +62,12 @@ static const char details[] =
     "itself; not a secret, only the name of its file (secret_file).\n"
     "\n"
     "The exit status decides what happens to the job:\n"
-    "  0                 done\n"
-    "  75                retry: again after --retry-delay; does not count as a failure\n"
-    "  any other status  fail: again after the backoff of the job, or buried after its\n"
-    "                    last retry; the end of standard error is the reason\n"
-    "  signal            fail\n"
-    "  timeout           fail; SIGTERM to the group, SIGKILL after --grace\n"
+    "  0             done\n"
+    "  75            retry: again after --retry-delay; does not count as a failure\n"
+    "  other status  fail: again after the backoff of the job, or buried after its\n"
+    "                last retry; the end of standard error is the reason\n"
+    "  signal        fail\n"
+    "  timeout       fail; SIGTERM to the group, SIGKILL after --grace\n"
     "--on adds a rule: STATUS is 3, 10-20, signal, SIGSEGV or timeout; ACTION is done,\n"
     "fail, retry or bury; the last rule that matches wins.\n"
     "\n"
@@ -135,7 +135,7 @@ static int check_topics(struct cli *cli)
         uint64_t weight = 1;
         char reason[BI_ERRMSG_SIZE];
         if (size == 0 || size > BIDE_TOPIC_MAX)
-            return bi_cli_usage_error(cli, "\"%.60s\" is not a topic name", word);
+            return bi_cli_usage_error(cli, "\"%.60s\" is not a valid topic name", word);
         if (word[size] == ':' && (!bi_flag_parse_count(word + size + 1, &weight, reason) ||
                                   weight == 0 || weight > UINT32_MAX))
             return bi_cli_usage_error(cli, "\"%.200s\": the weight of a topic must be at least 1",

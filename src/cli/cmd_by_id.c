@@ -1,0 +1,422 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * cmd_by_id.c - the verbs that apply one op to each of several jobs, a row each (by_id.h).
+ */
+#include "cli/by_id.h"
+#include "cli/input.h"
+#include "cli/job_json.h"
+#include "cli/query.h"
+#include "util/duration.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+/* The values of flags; one verb runs in a process. */
+static struct {
+    int64_t priority, delay_ms, at_ms, ttr_ms, retain_ms, retry_in_ms, extend_ms;
+    const char *text, *file, *topic;
+    bool uncounted, keep;
+} opt = {
+    .priority = BIDE_KEEP,
+    .delay_ms = BIDE_KEEP,
+    .at_ms = BIDE_KEEP,
+    .ttr_ms = BIDE_KEEP,
+    .retain_ms = BIDE_KEEP,
+    .retry_in_ms = BIDE_KEEP,
+};
+
+static bide_slice text_slice(void)
+{
+    return (bide_slice){opt.text, opt.text == NULL ? 0 : strlen(opt.text)};
+}
+
+#define IDS_WITH_TOKENS                                                                          \
+    "With -, ids are read from standard input, one per line, each followed by its token if it\n" \
+    "has one.\n"
+#define LINES_WITH_TOKENS \
+    "With -, jobs are read from standard input, one per line: an id, a space and a token.\n"
+#define IDS_FROM_INPUT "With -, ids are read from standard input, one per line.\n"
+
+#define VERB_OF_IDS(name_, group_, row_)                                                   \
+    .name = (name_), .group = (group_), .usage = "ID...|-", .min = 1, .max = BI_WORDS_MAX, \
+    .check = bi_by_id_check, .run = bi_by_id_run, .data = (row_)
+#define VERB_OF_LEASE(name_, row_)                                                                 \
+    .name = (name_), .group = BI_GROUP_LEASE, .usage = "ID --token TOKEN | -", .min = 1, .max = 1, \
+    .check = bi_by_id_check, .run = bi_by_id_run, .data = (row_)
+
+/* ---- touch ---- */
+
+static int check_touch(const struct cli *cli)
+{
+    if (opt.keep && opt.extend_ms != 0)
+        return bi_cli_usage_error(cli, "--keep and --extend are both given; choose one");
+    if (text_slice().size > BIDE_PROGRESS_MAX)
+        return bi_cli_usage_error(cli, "--progress has %zu bytes; at most %d are allowed",
+                                  text_slice().size, BIDE_PROGRESS_MAX);
+    return BI_EXIT_OK;
+}
+
+static int prepare_touch(const struct cli *cli, bide_op *op)
+{
+    (void)cli;
+    op->touch = (bide_touch_item){.extend_ms = opt.keep ? BIDE_KEEP : opt.extend_ms,
+                                  .progress = text_slice()};
+    return BI_EXIT_OK;
+}
+
+static void print_touch(const struct cli *cli, const bide_op *op, uint64_t id)
+{
+    char left[BI_DATETIME_SIZE];
+    bi_duration_format(left, op->touch.left_ms);
+    if (cli->json)
+        bi_cli_print_json(cli, json_pack("{s:I, s:s, s:I, s:b}", "id", (json_int_t)id, "verb",
+                                         "touch", "left_ms", (json_int_t)op->touch.left_ms,
+                                         "cancel_wanted", op->status == BIDE_CANCEL_WANTED));
+    else if (cli->out_terminal)
+        printf("job %llu is yours for another %s\n", (unsigned long long)id, left);
+}
+
+static const struct id_verb touch_row = {.kind = BIDE_OP_TOUCH,
+                                         .token = BI_TOKEN_REQUIRED,
+                                         .accepted_status = BIDE_CANCEL_WANTED,
+                                         .check = check_touch,
+                                         .prepare = prepare_touch,
+                                         .print = print_touch};
+
+static const struct flag touch_flags[] = {
+    BI_FLAG_TOKEN,
+    BI_FLAG_DURATION('e', "extend", &opt.extend_ms, "new lease time, from now (default: the ttr)"),
+    BI_FLAG_STRING('p', "progress", "TEXT", &opt.text, "set the progress, up to 200 bytes"),
+    BI_FLAG_BOOL('k', "keep", &opt.keep, "do not extend the lease"),
+    BI_FLAGS_END,
+};
+
+const struct verb bi_verb_touch = {
+    VERB_OF_LEASE("touch", &touch_row),
+    .summary = "extend the lease of a reserved job",
+    .details =
+        "The lease begins again, for the ttr of the job. The exit code is 5 if the lease is\n"
+        "lost, or if it was extended but the job was cancelled (\"bide cancel\"): in both\n"
+        "cases the worker should stop.\n"
+        "\n" LINES_WITH_TOKENS "\n"
+        "  bide touch 12 --token 4294967301\n"
+        "  bide touch 12 --token 4294967301 --progress '40 of 100 pages'\n",
+    .flags = touch_flags,
+};
+
+/* ---- done ---- */
+
+static int check_done(const struct cli *cli)
+{
+    if (opt.text != NULL && opt.file != NULL)
+        return bi_cli_usage_error(cli, "--result and --result-file are both given; choose one");
+    if (opt.file != NULL && strcmp(opt.file, "-") == 0 && strcmp(cli->words[0], "-") == 0)
+        return bi_cli_usage_error(cli, "standard input cannot be both the ids and the result");
+    return BI_EXIT_OK;
+}
+
+static int read_result(const struct cli *cli, bide_buf **result)
+{
+    bool is_input = strcmp(opt.file, "-") == 0;
+    int fd = is_input ? STDIN_FILENO : open(opt.file, O_RDONLY | O_CLOEXEC);
+    bool good = fd >= 0 && bi_input_read_all(fd, result);
+    int error = errno;
+
+    if (fd >= 0 && !is_input)
+        close(fd);
+    if (good)
+        return BI_EXIT_OK;
+    if (error == EFBIG)
+        return bi_cli_error(cli, BI_EXIT_REFUSED, "%.200s is more than 1 GiB", opt.file);
+    return bi_cli_error(cli, BI_EXIT_FAILED, "cannot read %.200s: %s",
+                        is_input ? "standard input" : opt.file, strerror(error));
+}
+
+/* A result that is not kept is a mistake that would be noticed too late. */
+static int check_retention(const struct cli *cli)
+{
+    bide_job job = {.id = 0};
+    uint64_t id;
+
+    if (opt.retain_ms != BIDE_KEEP || strcmp(cli->words[0], "-") == 0)
+        return BI_EXIT_OK;
+    for (size_t i = 0; i < cli->word_count; i++) {
+        if (!bi_cli_parse_id(cli, cli->words[i], &id))
+            return BI_EXIT_USAGE;
+        if (bide_job_stats(cli->queue, id, &job) != BIDE_OK)
+            continue;
+        bool kept = job.retain_ms > 0;
+        bide_job_clear(&job);
+        if (!kept)
+            return bi_cli_error(cli, BI_EXIT_USAGE,
+                                "job %llu was put without --retain, so its result would be lost; "
+                                "say how long to keep it with --retain, or leave the result out",
+                                (unsigned long long)id);
+    }
+    return BI_EXIT_OK;
+}
+
+static int prepare_done(const struct cli *cli, bide_op *op)
+{
+    static bide_buf *result; /* referenced until the process ends: ops share it */
+    int exit = BI_EXIT_OK;
+
+    if (opt.file != NULL)
+        exit = read_result(cli, &result);
+    if (opt.text != NULL && (result = bide_buf_new(opt.text, strlen(opt.text))) == NULL)
+        exit = bi_cli_error(cli, BI_EXIT_FAILED, "out of memory");
+    if (exit == BI_EXIT_OK && result != NULL)
+        exit = check_retention(cli);
+    op->finish = (bide_finish_item){.buf = result, .retain_ms = opt.retain_ms};
+    return exit;
+}
+
+static const struct id_verb done_row = {.kind = BIDE_OP_DONE,
+                                        .past_tense = "done",
+                                        .token = BI_TOKEN_OPTIONAL,
+                                        .check = check_done,
+                                        .prepare = prepare_done};
+
+static const struct flag done_flags[] = {
+    BI_FLAG_TOKEN,
+    BI_FLAG_STRING('r', "result", "TEXT", &opt.text, "keep TEXT as the result"),
+    BI_FLAG_STRING('f', "result-file", "FILE", &opt.file,
+                   "keep the content of FILE as the result; - is standard input"),
+    BI_FLAG_DURATION(0, "retain", &opt.retain_ms, "how long to keep the result (default: as put)"),
+    BI_FLAGS_END,
+};
+
+const struct verb bi_verb_done = {
+    VERB_OF_IDS("done", BI_GROUP_LEASE, &done_row),
+    .summary = "finish jobs and keep their results",
+    .details =
+        "The job and its result are kept for the time given by put --retain, or by --retain\n"
+        "here; without either both are deleted. \"bide wait\" prints the result. Without a\n"
+        "token a reserved job is refused.\n"
+        "\n" IDS_WITH_TOKENS "\n"
+        "  bide done 12 --token 4294967301 --result 'sent' --retain 1d\n"
+        "  ./resize < cat.jpg | bide done 12 --token 4294967301 --result-file -\n",
+    .flags = done_flags,
+};
+
+/* ---- delete ---- */
+
+static const struct id_verb delete_row = {
+    .kind = BIDE_OP_DELETE, .past_tense = "deleted", .token = BI_TOKEN_OPTIONAL};
+
+static const struct flag delete_flags[] = {BI_FLAG_TOKEN, BI_FLAGS_END};
+
+const struct verb bi_verb_delete = {
+    VERB_OF_IDS("delete", BI_GROUP_LEASE, &delete_row),
+    .summary = "delete jobs",
+    .details =
+        "With the token of its lease a reserved job is finished and deleted. Without a token\n"
+        "a reserved job is refused; see \"bide cancel\".\n"
+        "\n" IDS_WITH_TOKENS "\n"
+        "  bide delete 12\n"
+        "  bide delete 12 --token 4294967301\n"
+        "  bide list email --state buried --json | jq .id | bide delete -\n",
+    .flags = delete_flags,
+};
+
+/* ---- release ---- */
+
+static int check_release(const struct cli *cli)
+{
+    if (opt.uncounted && (opt.delay_ms != BIDE_KEEP || opt.priority != BIDE_KEEP))
+        return bi_cli_usage_error(cli, "--uncounted does not go with --delay or --priority");
+    return BI_EXIT_OK;
+}
+
+static int prepare_release(const struct cli *cli, bide_op *op)
+{
+    (void)cli;
+    if (opt.uncounted)
+        op->kind = BIDE_OP_GIVE_BACK;
+    else
+        op->release = (bide_release_args){.priority = opt.priority,
+                                          .delay_ms = opt.delay_ms == BIDE_KEEP ? 0 : opt.delay_ms};
+    return BI_EXIT_OK;
+}
+
+static const struct id_verb release_row = {.kind = BIDE_OP_RELEASE,
+                                           .past_tense = "released",
+                                           .token = BI_TOKEN_REQUIRED,
+                                           .check = check_release,
+                                           .prepare = prepare_release};
+
+static const struct flag release_flags[] = {
+    BI_FLAG_TOKEN,
+    BI_FLAG_DURATION('d', "delay", &opt.delay_ms, "delay the job by this time"),
+    BI_FLAG_PRIORITY('p', "priority", &opt.priority, "new priority"),
+    BI_FLAG_BOOL(0, "uncounted", &opt.uncounted, "do not count the reserve or the release"),
+    BI_FLAGS_END,
+};
+
+const struct verb bi_verb_release = {
+    VERB_OF_LEASE("release", &release_row),
+    .summary = "give a reserved job back",
+    .details = "The job is ready again, or delayed. This does not count as a failure; see \"bide\n"
+               "fail\".\n"
+               "\n" LINES_WITH_TOKENS "\n"
+               "  bide release 12 --token 4294967301\n"
+               "  bide release 12 --token 4294967301 --delay 10m --priority 2000\n",
+    .flags = release_flags,
+};
+
+/* ---- fail ---- */
+
+static int prepare_fail(const struct cli *cli, bide_op *op)
+{
+    (void)cli;
+    op->fail = (bide_fail_args){.error = text_slice(), .retry_in_ms = opt.retry_in_ms};
+    return BI_EXIT_OK;
+}
+
+static void print_fail(const struct cli *cli, const bide_op *op, uint64_t id)
+{
+    const char *state = bide_state_name(op->fail.state);
+    char delay[BI_DATETIME_SIZE];
+    bi_duration_format(delay, op->fail.delay_ms);
+    if (cli->json)
+        bi_cli_print_json(cli,
+                          json_pack("{s:I, s:s, s:s, s:I}", "id", (json_int_t)id, "verb", "fail",
+                                    "state", state, "delay_ms", (json_int_t)op->fail.delay_ms));
+    else if (!cli->out_terminal)
+        printf("%s\n", state);
+    else if (op->fail.state == BIDE_STATE_DELAYED)
+        printf("job %llu is tried again in %s\n", (unsigned long long)id, delay);
+    else
+        printf("job %llu is %s\n", (unsigned long long)id, state);
+}
+
+static const struct id_verb fail_row = {
+    .kind = BIDE_OP_FAIL, .token = BI_TOKEN_OPTIONAL, .prepare = prepare_fail, .print = print_fail};
+
+static const struct flag fail_flags[] = {
+    BI_FLAG_TOKEN,
+    BI_FLAG_STRING('e', "error", "TEXT", &opt.text, "error text, kept as the job's last error"),
+    BI_FLAG_DURATION('r', "retry-in", &opt.retry_in_ms, "retry after this time (default: backoff)"),
+    BI_FLAGS_END,
+};
+
+const struct verb bi_verb_fail = {
+    VERB_OF_IDS("fail", BI_GROUP_LEASE, &fail_row),
+    .summary = "report that jobs failed: they are retried or buried",
+    .details =
+        "The job is retried after its backoff, or buried if its retries are used up (put\n"
+        "--retries). Prints the new state: delayed, ready or buried, or gone if the job was\n"
+        "cancelled. Without a token a reserved job is refused.\n"
+        "\n" IDS_WITH_TOKENS "\n"
+        "  bide fail 12 --token 4294967301 --error 'no answer from the mail server'\n"
+        "  bide fail 12 --token 4294967301 --retry-in 1h\n",
+    .flags = fail_flags,
+};
+
+/* ---- bury ---- */
+
+static int prepare_bury(const struct cli *cli, bide_op *op)
+{
+    (void)cli;
+    op->bury = (bide_bury_args){.priority = opt.priority, .reason = text_slice()};
+    return BI_EXIT_OK;
+}
+
+static const struct id_verb bury_row = {.kind = BIDE_OP_BURY,
+                                        .past_tense = "buried",
+                                        .token = BI_TOKEN_OPTIONAL,
+                                        .prepare = prepare_bury};
+
+static const struct flag bury_flags[] = {
+    BI_FLAG_TOKEN,
+    BI_FLAG_STRING('r', "reason", "TEXT", &opt.text, "reason, kept as the job's last error"),
+    BI_FLAG_PRIORITY('p', "priority", &opt.priority, "new priority"),
+    BI_FLAGS_END,
+};
+
+const struct verb bi_verb_bury = {
+    VERB_OF_IDS("bury", BI_GROUP_LEASE, &bury_row),
+    .summary = "keep jobs from workers until they are kicked",
+    .details =
+        "A buried job stays in its topic and is not reserved until \"bide kick\". Without a\n"
+        "token a reserved job is refused.\n"
+        "\n" IDS_WITH_TOKENS "\n"
+        "  bide bury 12 --reason 'no such address'\n"
+        "  bide bury 12 --token 4294967301\n"
+        "  bide kick email\n",
+    .flags = bury_flags,
+};
+
+/* ---- update ---- */
+
+static int check_update(const struct cli *cli)
+{
+    if (opt.priority == BIDE_KEEP && opt.delay_ms == BIDE_KEEP && opt.at_ms == BIDE_KEEP &&
+        opt.ttr_ms == BIDE_KEEP && opt.topic == NULL)
+        return bi_cli_usage_error(
+            cli, "nothing to change: give --priority, --delay, --at, --ttr or --topic");
+    if (opt.delay_ms != BIDE_KEEP && opt.at_ms != BIDE_KEEP)
+        return bi_cli_usage_error(cli, "--delay and --at are both given; choose one");
+    if (opt.topic != NULL && !bi_query_check_topic(cli, opt.topic))
+        return BI_EXIT_USAGE;
+    return BI_EXIT_OK;
+}
+
+static int prepare_update(const struct cli *cli, bide_op *op)
+{
+    if (opt.at_ms != BIDE_KEEP)
+        bi_query_print_ready_time(cli, opt.at_ms);
+    op->update = (bide_update_args)BIDE_UPDATE_INIT;
+    op->update.priority = opt.priority;
+    op->update.delay_ms = opt.delay_ms;
+    op->update.run_at_ms = opt.at_ms;
+    op->update.ttr_ms = opt.ttr_ms;
+    if (opt.topic != NULL)
+        op->update.topic = (bide_slice){opt.topic, strlen(opt.topic)};
+    return BI_EXIT_OK;
+}
+
+static const struct id_verb update_row = {.kind = BIDE_OP_UPDATE,
+                                          .past_tense = "changed",
+                                          .check = check_update,
+                                          .prepare = prepare_update};
+
+static const struct flag update_flags[] = {
+    BI_FLAG_PRIORITY('p', "priority", &opt.priority, "new priority"),
+    BI_FLAG_DURATION('d', "delay", &opt.delay_ms, "ready after this time; 0: now"),
+    BI_FLAG_TIME('a', "at", &opt.at_ms, "ready at this time"),
+    BI_FLAG_DURATION('t', "ttr", &opt.ttr_ms, "new time to run; 0: the default of the queue"),
+    BI_FLAG_STRING(0, "topic", "TOPIC", &opt.topic, "move the job to TOPIC, with its key"),
+    BI_FLAGS_END,
+};
+
+const struct verb bi_verb_update = {
+    VERB_OF_IDS("update", BI_GROUP_JOBS, &update_row),
+    .summary = "change the priority, time, ttr or topic of jobs",
+    .details =
+        "A reserved job is refused. The time can be changed for ready and delayed jobs; the\n"
+        "priority, ttr and topic also for buried and done ones.\n"
+        "\n" IDS_FROM_INPUT "\n"
+        "  bide update 12 --priority 0\n"
+        "  bide update 12 13 --at 'monday 9:00'\n"
+        "  bide list spam --json | jq .id | bide update - --topic quarantine\n",
+    .flags = update_flags,
+};
+
+/* ---- cancel ---- */
+
+static const struct id_verb cancel_row = {.kind = BIDE_OP_CANCEL, .past_tense = "cancelled"};
+
+const struct verb bi_verb_cancel = {
+    VERB_OF_IDS("cancel", BI_GROUP_JOBS, &cancel_row),
+    .summary = "delete jobs, or tell their workers to stop",
+    .details =
+        "A job that is not reserved is deleted. A reserved job is marked: its worker is told\n"
+        "to stop, and the job is deleted when the worker releases, fails or buries it. A\n"
+        "result is kept if the worker finishes the job.\n"
+        "\n" IDS_FROM_INPUT "\n"
+        "  bide cancel 12\n"
+        "  bide cancel 12 13 14\n",
+};

@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * cmd_topic.c - verbs that act on a whole topic or queue: kick, pause, resume, drain.
+ */
+#include "cli/by_id.h"
+#include "cli/job_json.h"
+#include "cli/query.h"
+#include "util/clock.h"
+#include "util/duration.h"
+
+#include <string.h>
+
+/* ---- kick ---- */
+
+static bool by_id, delayed;
+static uint64_t max = UINT64_MAX;
+
+static const struct id_verb kick_row = {.kind = BIDE_OP_KICK_JOB, .past_tense = "kicked"};
+
+static const struct flag kick_flags[] = {
+    BI_FLAG_BOOL('i', "id", &by_id, "the arguments are ids of buried or delayed jobs"),
+    BI_FLAG_BOOL('d', "delayed", &delayed, "kick delayed jobs, soonest first, if none is buried"),
+    BI_FLAGS_END,
+};
+
+static int check_kick(struct cli *cli)
+{
+    char reason[BI_ERRMSG_SIZE];
+    if (by_id)
+        return delayed ? bi_cli_usage_error(cli, "--delayed and --id are both given; choose one")
+                       : bi_by_id_check(cli);
+    if (cli->word_count > 2)
+        return bi_cli_usage_error(cli, "too many arguments: bide kick TOPIC [N], or --id ID...");
+    if (cli->word_count == 2 && !bi_flag_parse_count(cli->words[1], &max, reason))
+        return bi_cli_usage_error(cli, "\"%.60s\" %s", cli->words[1], reason);
+    return bi_query_check_topic(cli, cli->words[0]) ? BI_EXIT_OK : BI_EXIT_USAGE;
+}
+
+static int print_count(const struct cli *cli, uint64_t count)
+{
+    char number[32];
+    bi_print_number(number, count);
+    if (cli->json)
+        return bi_cli_print_json(cli, json_pack("{s:s, s:s, s:I}", "topic", cli->words[0], "verb",
+                                                "kick", "count", (json_int_t)count));
+    if (cli->out_terminal)
+        printf("%s job%s kicked\n", number, count == 1 ? "" : "s");
+    else
+        printf("%llu\n", (unsigned long long)count);
+    return BI_EXIT_OK;
+}
+
+/* bide_kick() kicks delayed jobs when no job is buried, also when another client has kicked the buried
+ * ones since the stats were read. A plain beanstalkd has no other kick: there the number of buried jobs
+ * is the limit. */
+static int kick_some(const struct cli *cli, uint64_t limit, uint64_t *count)
+{
+    bool plain = (bide_capabilities(cli->queue) & BIDE_CAN_ALL_OPS) == 0;
+    return delayed || plain ? bide_kick(cli->queue, cli->words[0], limit, count)
+                            : bide_kick_buried(cli->queue, cli->words[0], limit, count);
+}
+
+static int kick_topic(const struct cli *cli)
+{
+    const char *topic = cli->words[0];
+    bide_topic_stats stats;
+    uint64_t count = 0;
+    int code = bide_topic_get_stats(cli->queue, topic, &stats);
+    if (code != BIDE_OK)
+        return bi_cli_report_last(cli, code);
+    uint64_t there = stats.jobs.buried > 0 ? stats.jobs.buried : delayed ? stats.jobs.delayed : 0;
+    if (there > 0 && max > 0)
+        code = kick_some(cli, there < max ? there : max, &count);
+    else if (max > 0 && !delayed && stats.jobs.delayed > 0)
+        bi_cli_note(cli, "no job of %s is buried; --delayed kicks the %llu delayed", topic,
+                    (unsigned long long)stats.jobs.delayed);
+    int exit = bi_cli_report_last(cli, code);
+    int printed = print_count(cli, count);
+    return exit == BI_EXIT_OK ? printed : exit;
+}
+
+static int run_kick(struct cli *cli)
+{
+    return by_id ? bi_by_id_run(cli) : kick_topic(cli);
+}
+
+const struct verb bi_verb_kick = {
+    .name = "kick",
+    .group = BI_GROUP_JOBS,
+    .usage = "TOPIC [N] | --id ID...|-",
+    .summary = "make buried (or delayed) jobs ready",
+    .details =
+        "Makes the buried jobs of a topic ready, all or N, in the order of burial, and resets\n"
+        "their failures. Prints the number of jobs. Delayed jobs of the topic are kicked only\n"
+        "with --delayed, and only if none is buried.\n"
+        "\n"
+        "With --id and -, ids are read from standard input, one per line.\n"
+        "\n"
+        "  bide kick email\n"
+        "  bide kick email 10\n"
+        "  bide kick --id 12 13\n",
+    .flags = kick_flags,
+    .min = 1,
+    .max = BI_WORDS_MAX,
+    .check = check_kick,
+    .run = run_kick,
+    .data = &kick_row,
+};
+
+/* ---- pause ---- */
+
+static int64_t until_ms;
+static int64_t for_ms = BIDE_FOREVER;
+
+static int check_pause(struct cli *cli)
+{
+    char reason[BI_ERRMSG_SIZE];
+    if (!bi_query_check_topic(cli, cli->words[0]))
+        return BI_EXIT_USAGE;
+    if (cli->word_count == 2 && until_ms != 0)
+        return bi_cli_usage_error(cli, "a duration and --until are both given; choose one");
+    if (cli->word_count == 2 && !bi_duration_parse(cli->words[1], &for_ms, reason))
+        return bi_cli_usage_error(cli, "\"%.60s\" %.300s", cli->words[1], reason);
+    if (until_ms != 0)
+        for_ms = until_ms - bi_clock_wall() / 1000;
+    if (for_ms != BIDE_FOREVER && for_ms <= 0)
+        return bi_cli_usage_error(cli, "that time is past; \"bide resume %s\" ends a pause",
+                                  cli->words[0]);
+    return BI_EXIT_OK;
+}
+
+static void print_pause(const struct cli *cli)
+{
+    char text[BI_DATETIME_SIZE];
+    int64_t now = bi_clock_wall() / 1000000 * 1000; /* in whole seconds */
+    if (for_ms == BIDE_FOREVER)
+        snprintf(text, sizeof(text), "\"bide resume %.40s\"", cli->words[0]);
+    else
+        bi_datetime_describe(text, until_ms != 0 ? until_ms : now + for_ms, now);
+    bi_cli_note(cli, "%s is paused until %s", cli->words[0], text);
+}
+
+static int run_pause(struct cli *cli)
+{
+    int code = bide_pause(cli->queue, cli->words[0], for_ms);
+    if (code != BIDE_OK)
+        return bi_cli_report_last(cli, code);
+    if (cli->json)
+        return bi_cli_print_json(
+            cli, json_pack("{s:s, s:b, s:I}", "topic", cli->words[0], "paused", 1, "pause_ms",
+                           (json_int_t)(for_ms == BIDE_FOREVER ? BIDE_TIME_MAX_MS : for_ms)));
+    print_pause(cli);
+    return BI_EXIT_OK;
+}
+
+static const struct flag pause_flags[] = {
+    BI_FLAG_TIME(0, "until", &until_ms, "end of the pause"),
+    BI_FLAGS_END,
+};
+
+const struct verb bi_verb_pause = {
+    .name = "pause",
+    .group = BI_GROUP_TOPIC,
+    .usage = "TOPIC [DURATION]",
+    .summary = "stop reserves from a topic, for a time or until resumed",
+    .details =
+        "Jobs can still be put and inspected, and reserved jobs are not affected. The pause\n"
+        "ends after its duration, or with \"bide resume\".\n"
+        "\n"
+        "  bide pause email 30m\n"
+        "  bide pause email --until 'tomorrow 9:00'\n"
+        "  bide pause email\n",
+    .min = 1,
+    .max = 2,
+    .flags = pause_flags,
+    .check = check_pause,
+    .run = run_pause,
+};
+
+/* ---- resume ---- */
+
+static int check_resume(struct cli *cli)
+{
+    return bi_query_check_topic(cli, cli->words[0]) ? BI_EXIT_OK : BI_EXIT_USAGE;
+}
+
+static int run_resume(struct cli *cli)
+{
+    bide_topic_stats before;
+    int code = bide_topic_get_stats(cli->queue, cli->words[0], &before);
+    if (code == BIDE_OK)
+        code = bide_resume(cli->queue, cli->words[0]);
+    if (code != BIDE_OK)
+        return bi_cli_report_last(cli, code);
+    if (cli->json)
+        return bi_cli_print_json(cli, json_pack("{s:s, s:b}", "topic", cli->words[0], "paused", 0));
+    bi_cli_note(cli, before.paused ? "%s is resumed" : "%s was not paused", cli->words[0]);
+    return BI_EXIT_OK;
+}
+
+const struct verb bi_verb_resume = {
+    .name = "resume",
+    .group = BI_GROUP_TOPIC,
+    .usage = "TOPIC",
+    .summary = "end the pause of a topic",
+    .details = "A topic that is not paused stays as it is. If the topic does not exist, the exit\n"
+               "code is 3.\n"
+               "\n"
+               "  bide resume email\n",
+    .min = 1,
+    .max = 1,
+    .check = check_resume,
+    .run = run_resume,
+};
+
+/* ---- drain ---- */
+
+static bool drain_on;
+
+static int check_drain(struct cli *cli)
+{
+    drain_on = strcmp(cli->words[0], "on") == 0;
+    if (drain_on || strcmp(cli->words[0], "off") == 0)
+        return BI_EXIT_OK;
+    return bi_cli_usage_error(cli, "\"%.60s\" is not on or off", cli->words[0]);
+}
+
+/* Draining is not stored, so it has no effect on a queue that this process closes again. */
+static int run_drain(struct cli *cli)
+{
+    if ((bide_capabilities(cli->queue) & BIDE_CAN_SHARE) == 0)
+        return bi_cli_error(
+            cli, BI_EXIT_REFUSED,
+            "%.200s is open in this process only, and draining ends with it; only a "
+            "bided can drain",
+            cli->shown);
+    int code = bide_drain(cli->queue, drain_on);
+    if (code != BIDE_OK)
+        return bi_cli_report_last(cli, code);
+    if (cli->json)
+        return bi_cli_print_json(cli, json_pack("{s:b}", "draining", drain_on ? 1 : 0));
+    bi_cli_note(cli, drain_on ? "new jobs are refused until \"bide drain off\""
+                              : "new jobs are accepted again");
+    return BI_EXIT_OK;
+}
+
+const struct verb bi_verb_drain = {
+    .name = "drain",
+    .group = BI_GROUP_STORE,
+    .usage = "on|off",
+    .summary = "refuse new jobs while existing ones are processed",
+    .details = "While a server drains, puts are refused; everything else continues. A restart of\n"
+               "the server ends draining.\n"
+               "\n"
+               "  bide drain on\n"
+               "  bide stats          until no job is left\n"
+               "  bide drain off\n",
+    .min = 1,
+    .max = 1,
+    .check = check_drain,
+    .run = run_drain,
+};
