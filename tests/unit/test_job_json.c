@@ -428,8 +428,8 @@ static void topics_and_figures_have_all_their_numbers(void **state)
 {
     (void)state;
     bide_topic_stats topic = {.name = "email",
-                              .jobs = {1, 2, 3, 4, 5, 6},
-                              .total = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14},
+                              .jobs = {1, 2, 3, 4, 5, 6, {0}},
+                              .total = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, {0}},
                               .waiting = 7,
                               .references = 8,
                               .oldest_ready_age_ms = 9,
