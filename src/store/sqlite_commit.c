@@ -21,6 +21,7 @@
 #include "util/text.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
@@ -204,12 +205,18 @@ static void lock_connections(struct sqlite *sqlite)
 }
 
 /* Closes every connection and opens them again. SQLite drops its index of the log with the
- * last connection, and recovers the log from the file. */
-static int reopen(struct sqlite *sqlite, char *error)
+ * last connection, and recovers the log from the file. *log_kept tells whether the log survived
+ * the close: then a connection of another process may keep the index. It may be NULL. */
+static int reopen(struct sqlite *sqlite, bool *log_kept, char *error)
 {
+    char log[PATH_MAX];
+    snprintf(log, sizeof(log), "%s-wal", sqlite->path);
+
     lock_connections(sqlite);
     bi_sqlite_disconnect_all(sqlite);
     assert(sqlite->writer.db == NULL && sqlite->reader.db == NULL && sqlite->scanner.db == NULL);
+    if (log_kept != NULL)
+        *log_kept = access(log, F_OK) == 0 || errno != ENOENT;
 
     int code = bi_sqlite_connect(sqlite, &sqlite->writer, error);
     if (code == BIDE_OK)
@@ -283,13 +290,18 @@ static int resolve_outcome(struct sqlite *sqlite, const struct bi_batch *batch,
     for (int i = 0; i < RESOLVE_TRIES; i++) {
         if (i > 0)
             usleep(RESOLVE_MS * 1000);
-        if (reopen(sqlite, text) != BIDE_OK)
+        bool log_kept = true;
+        if (reopen(sqlite, &log_kept, text) != BIDE_OK)
             continue;
+
+        /* The failed write may have reached the file, and complete the commit there. A log that
+         * SQLite deleted at the close holds nothing any more. */
+        bool overwrite = residue == RESIDUE_COMPLETE || log_kept;
 
         /* An outcome counts only after it is final: until then a crash could reverse it. */
         int stored = is_batch_stored(sqlite, batch);
         if (stored < 0 || (stored == 1 && !make_durable(sqlite)) ||
-            (stored == 0 && residue == RESIDUE_COMPLETE && !overwrite_wal_tail(sqlite)))
+            (stored == 0 && overwrite && !overwrite_wal_tail(sqlite)))
             continue;
 
         /* The core may differ from the file: the caller must compare the batch before it
@@ -444,7 +456,7 @@ static int commit_new(struct sqlite *sqlite, const struct bi_batch *batch, char 
         code = check_checkpoint_blocked(sqlite, error);
     /* An earlier reopen may have failed half way. */
     if (code == BIDE_OK && sqlite->writer.db == NULL)
-        code = reopen(sqlite, error);
+        code = reopen(sqlite, NULL, error);
     if (code == BIDE_OK)
         code = check_batch_space(sqlite, batch, error);
     if (code == BIDE_OK)

@@ -238,7 +238,7 @@ static void acknowledged_after_a_sync_without_room_survives_power_loss(void)
     OK(bide_close(queue));
 }
 
-/* ---- killed after a failed sync, while another program has the file open ---- */
+/* ---- killed after a failed write or sync, while another program has the file open ---- */
 
 /* Tells the process at the other end of a socket a code, or waits for one. */
 static void send_code(int end, int code)
@@ -282,23 +282,24 @@ static void watch(int end)
     receive_code(end);
 }
 
-static unsigned sync_failures;
+static struct vfs_fault put_fault;
 
-/* Says how a put went whose sync fails, and is killed. */
+/* Says how a put went that the fault hits, and is killed. */
 static void put_and_die(int end)
 {
     bide *queue = open_url(url_of("file/jobs.db", ""));
     OK(put_serial(queue, "work", 1, NULL, NULL));
     send_code(end, BIDE_OK);
     receive_code(end);
-    vfs_fail(&(struct vfs_fault){VFS_SYNC, "-wal", 1, sync_failures, SQLITE_IOERR_FSYNC, EIO});
+    vfs_fail(&put_fault);
     send_code(end, put_serial(queue, "work", 2, NULL, NULL));
 }
 
-static void try_kill_after(unsigned failures)
+/* Answers what the put answered. */
+static int try_kill_after(struct vfs_fault fault)
 {
     int owner_end, watcher_end;
-    sync_failures = failures;
+    put_fault = fault;
     fresh_folder("file");
     pid_t owner = fork_child(put_and_die, &owner_end);
     EQ(receive_code(owner_end), BIDE_OK);
@@ -314,16 +315,30 @@ static void try_kill_after(unsigned failures)
     bide_stats stats;
     OK(bide_queue_stats(queue, &stats));
     if (code != BIDE_EUNKNOWN && stats.jobs.ready != (code == BIDE_OK ? 2 : 1))
-        FAIL("%u failed syncs: the put answered %s, and there are %llu jobs", failures,
-             bide_code_name(code), (unsigned long long)stats.jobs.ready);
+        FAIL("act %d, place %u, %u failures: the put answered %s, and there are %llu jobs",
+             (int)fault.call, fault.nth, fault.times, bide_code_name(code),
+             (unsigned long long)stats.jobs.ready);
     OK(bide_close(queue));
+    return code;
 }
 
 static void a_failed_put_does_not_appear_after_a_crash_while_another_program_watches(void)
 {
     vfs_install();
-    for (unsigned failures = 1; failures <= 3; failures++)
-        try_kill_after(failures);
+    for (unsigned times = 1; times <= 3; times++)
+        try_kill_after((struct vfs_fault){VFS_SYNC, "-wal", 1, times, SQLITE_IOERR_FSYNC, EIO});
+}
+
+/* The bytes of the write are in the log although it failed: with the last one the log holds all of the
+ * commit, behind the end that the watcher knows. */
+static void a_put_of_a_failed_write_does_not_appear_after_a_crash_while_watched(void)
+{
+    vfs_install();
+    struct vfs_fault fault = {VFS_WRITE, "-wal", 1, 1, SQLITE_IOERR_WRITE, EIO};
+    vfs_write_despite_faults(true);
+    while (try_kill_after(fault) != BIDE_OK)
+        fault.nth++;
+    CHECK(fault.nth > 2);
 }
 
 /* ---- a disk that stays broken ---- */
@@ -365,6 +380,7 @@ static const struct test tests[] = {
     TEST(acknowledged_survives_power_loss_while_another_program_reads),
     TEST(acknowledged_after_a_sync_without_room_survives_power_loss),
     TEST(a_failed_put_does_not_appear_after_a_crash_while_another_program_watches),
+    TEST(a_put_of_a_failed_write_does_not_appear_after_a_crash_while_watched),
     TEST(a_disk_that_fails_for_ever_is_told_and_may_heal),
 };
 const struct theme sync_theme = {"sync", tests, COUNT(tests)};

@@ -48,6 +48,7 @@ static struct {
     int64_t limit;
     int limit_errno; /* what it is to be above the limit */
     bool skip_syncs;
+    bool write_despite_faults;
     int64_t region[2]; /* 0, 0: everything */
     bool hold;
     unsigned held;
@@ -181,6 +182,13 @@ void vfs_clear_faults(void)
     lock_shim();
     shim.fault_count = 0;
     shim.per_mille = 0;
+    unlock_shim(0);
+}
+
+void vfs_write_despite_faults(bool write)
+{
+    lock_shim();
+    shim.write_despite_faults = write;
     unlock_shim(0);
 }
 
@@ -343,12 +351,14 @@ static int file_write(sqlite3_file *file, const void *data, int size, sqlite3_in
     lock_shim();
     struct tracked *tracked = shim_of(file)->tracked;
     int code = inject(VFS_WRITE, path_of(file));
-    if (code == SQLITE_OK && !has_space(tracked, offset + size))
+    bool acts = has_space(tracked, offset + size);
+    if (code == SQLITE_OK && !acts)
         code = fail_disk_full();
+    acts = acts && (code == SQLITE_OK || shim.write_despite_faults);
     shim_of(file)->last_errno = code == SQLITE_OK ? 0 : shim.last_errno;
-    if (code == SQLITE_OK)
-        code = real_of(file)->pMethods->xWrite(real_of(file), data, size, offset);
-    if (code == SQLITE_OK) {
+    int written = acts ? real_of(file)->pMethods->xWrite(real_of(file), data, size, offset) : code;
+    code = code == SQLITE_OK ? written : code;
+    if (written == SQLITE_OK) {
         loss_written(path_of(file), offset, data, (size_t)size);
         if (tracked != NULL && offset + size > tracked->size)
             tracked->size = offset + size;
