@@ -140,6 +140,8 @@ bool bi_waiter_close_all(struct core *core, unsigned budget);
  * for which memory is lacking, and all that remain after a failed commit, are as after a crash.
  */
 bool bi_lease_prepare_stop(struct core *core, struct bi_now now, unsigned budget);
+/* True if a commit has failed since bi_lease_prepare_stop() began: its next call begins again. */
+bool bi_lease_restart_stop(struct core *core);
 
 /*
  * Fires the timers that are due, at most budget, and fewer if they take long; true if more are due.

@@ -476,6 +476,14 @@ bool bi_lease_prepare_stop(struct core *core, struct bi_now now, unsigned budget
     return false;
 }
 
+bool bi_lease_restart_stop(struct core *core)
+{
+    bool failed = core->stop.failed;
+    if (failed)
+        memset(&core->stop, 0, sizeof(core->stop));
+    return failed;
+}
+
 int bi_exec_fail(struct core *core, bide_op *op)
 {
     bide_fail_args *args = &op->fail;

@@ -28,6 +28,9 @@
  * meanwhile. */
 #define INTERRUPT_SLICE   1000
 #define INTERRUPT_BACKLOG 20000
+/* A close ends the leases this often if the commit of that fails, and within this time. */
+#define INTERRUPT_TRIES    10
+#define INTERRUPT_TRIES_US 5000000
 /* The time from open to the first maintenance of the store. */
 #define FIRST_MAINTAIN_US 1000000
 
@@ -873,6 +876,37 @@ static bool end_leases(struct local *local)
     return true;
 }
 
+/* Waits until the changes of end_leases() are committed or rolled back, or `until`. A batch in
+ * doubt or unverified may stay so for ever, so do not wait for that. The lock is held at the call
+ * and at the return, not in between. */
+static void wait_for_commits(struct local *local, int64_t until)
+{
+    while ((bi_journal_is_dirty(local->core) || local->committing) && !local->in_doubt &&
+           !local->unverified && !bi_store_past_deadline(local->store) && bi_clock_boot() < until) {
+        pthread_cond_signal(&local->commit_work);
+        bi_local_unlock(local);
+        bi_wakeup_sleep_ms(1);
+        bi_local_lock(local);
+    }
+}
+
+/* Ends the leases, and again if the commit of that failed: without it the next start would count
+ * jobs of an orderly stop as failed. False: the deadline has passed before the end. The lock is
+ * held at the call and at the return, not in between. */
+static bool end_leases_durably(struct local *local)
+{
+    int64_t until = bi_clock_boot() + INTERRUPT_TRIES_US;
+    bool ended = end_leases(local);
+
+    for (int tries = 1; tries < INTERRUPT_TRIES && ended; tries++) {
+        wait_for_commits(local, until);
+        if (!bi_lease_restart_stop(local->core))
+            break;
+        ended = end_leases(local);
+    }
+    return ended;
+}
+
 void bi_local_close(struct backend *backend)
 {
     struct local *local = local_of(backend);
@@ -904,7 +938,7 @@ void bi_local_close(struct backend *backend)
         /* No op can change a job any more. Only then are leases ended, and `final` lets the
          * commit thread stop after the last batch. */
         bi_local_lock(local);
-        bool ended = end_leases(local);
+        bool ended = end_leases_durably(local);
         local->final = true;
         pthread_cond_broadcast(&local->commit_work);
         pthread_mutex_unlock(&local->lock);

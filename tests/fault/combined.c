@@ -488,6 +488,32 @@ static void a_close_gives_back_after_a_failed_commit(void)
     OK(bide_close(queue));
 }
 
+/* The commits of what a close gives back fail, some times, and then one succeeds. */
+static void a_close_gives_back_although_its_own_commits_fail(void)
+{
+    bide_put_options options = BIDE_PUT_OPTIONS_INIT;
+    bide_job job;
+    vfs_install();
+    options.max_retries = 0;
+    options.ttr_ms = HOUR_MS;
+    bide *queue = open_jobs("");
+    OK(bide_put(queue, TOPIC, "x", 1, &options, NULL));
+    for (unsigned times = 1; times <= 3; times++) {
+        OK(bide_reserve(queue, TOPIC, 0, &job));
+        EQ(job.failures, 0);
+        bide_job_clear(&job);
+        unsigned before = vfs_failed();
+        vfs_fail(&(struct vfs_fault){VFS_WRITE, "-wal", 1, times, SQLITE_IOERR_WRITE, EIO});
+        OK(bide_close(queue));
+        EQ(vfs_failed() - before, times);
+        queue = open_jobs("");
+    }
+    OK(bide_reserve(queue, TOPIC, 0, &job));
+    EQ(job.failures, 0);
+    bide_job_clear(&job);
+    OK(bide_close(queue));
+}
+
 #ifdef FAULT_SERVER
 static void run_served(bool with_pauses, void (*inject_faults)(struct workload *))
 {
@@ -917,6 +943,7 @@ static const struct test tests[] = {
     TEST(watchers_are_not_told_of_changes_that_failed),
     TEST(a_crash_counts_although_the_next_commit_fails),
     TEST(a_close_gives_back_after_a_failed_commit),
+    TEST(a_close_gives_back_although_its_own_commits_fail),
 #ifdef FAULT_SERVER
     TEST(at_a_server),
     TEST(at_a_server_with_pauses_and_drains),
