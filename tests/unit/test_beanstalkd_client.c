@@ -18,6 +18,22 @@ bide_buf *__wrap_bide_buf_new(const void *data, size_t size)
     return atomic_exchange(&no_memory, false) ? NULL : __real_bide_buf_new(data, size);
 }
 
+/* So many of the next allocations for expected replies, of room for `expected_room`, fail. */
+static _Atomic size_t expected_room;
+static _Atomic int expected_failures;
+
+void *__real_realloc(void *memory, size_t size);
+void *__wrap_realloc(void *memory, size_t size);
+
+void *__wrap_realloc(void *memory, size_t size)
+{
+    if (size == expected_room * sizeof(struct expected) && expected_failures > 0) {
+        expected_failures--;
+        return NULL;
+    }
+    return __real_realloc(memory, size);
+}
+
 static void open_beanstalkd(const char *parameters)
 {
     assert_int_equal(open_client(parameters, handshake_beanstalkd), BIDE_OK);
@@ -919,6 +935,60 @@ static void a_job_whose_body_found_no_memory_is_not_held(void **state)
     is_not_held(6);
 }
 
+/* A connection expects 64 replies, and has no memory for one more. */
+static void puts_that_were_sent_are_not_sent_again_when_memory_lacks(void **state)
+{
+    (void)state;
+    enum { PUTS = 63 };
+    bide_op puts[PUTS + 1];
+    open_beanstalkd(QUICK);
+    expected_room = 128;
+    expected_failures = 1;
+    for (size_t i = 0; i < PUTS; i++) {
+        puts[i] = put_of("x");
+        submit(&puts[i]);
+        if (i == 0)
+            expect("use t");
+        expect("put 1024 0 60 1");
+        expect("x");
+    }
+    puts[PUTS] = put_of("y");
+    submit(&puts[PUTS]);
+    expect_end();
+    assert_int_equal(expected_failures, 0);
+    for (size_t i = 0; i < PUTS; i++)
+        completes(&puts[i], BIDE_EUNKNOWN);
+    handshake_beanstalkd();
+    expect("use t");
+    expect("put 1024 0 60 1");
+    expect("y");
+    send_text("USING t\r\nINSERTED 7\r\n");
+    completes(&puts[PUTS], BIDE_OK);
+}
+
+/* The second connection has no memory for the replies to watch, ignore and reserve. */
+static void a_reserve_without_memory_to_wait_is_tried_again(void **state)
+{
+    (void)state;
+    bide_job job = {0};
+    open_beanstalkd(QUICK);
+    (void)reserve_job_now(4, 60); /* that t is watched */
+    bide_op reserve = reserve_of(&job, BIDE_FOREVER);
+    submit(&reserve);
+    expect("reserve-with-timeout 0");
+    expected_room = 64;
+    expected_failures = 3;
+    send_text("TIMED_OUT\r\n");
+    expect("reserve-with-timeout 0");
+    assert_int_equal(expected_failures, 0);
+    send_text("RESERVED 5 2\r\nhi\r\n");
+    expect("stats-job 5");
+    send_stats(5, 60);
+    completes(&reserve, BIDE_OK);
+    assert_int_equal(job.id, 5);
+    bide_job_clear(&job);
+}
+
 /* What stats-job may say of a job that was just reserved: the client has no lease of it. */
 static const struct {
     const char *reply;
@@ -1075,6 +1145,8 @@ int main(void)
         SCRIPT(a_finish_without_answer_is_given_up),
         SCRIPT(a_server_that_lets_a_reserve_wait_is_asked_whether_it_is_there),
         SCRIPT(a_job_whose_body_found_no_memory_is_not_held),
+        SCRIPT(puts_that_were_sent_are_not_sent_again_when_memory_lacks),
+        SCRIPT(a_reserve_without_memory_to_wait_is_tried_again),
         SCRIPT(a_job_without_stats_is_left_out),
         SCRIPT(a_job_without_stats_is_not_reserved_by_its_id),
         SCRIPT(a_reserve_that_waits_does_not_end_with_a_job_without_stats),

@@ -141,7 +141,9 @@ static void expect(struct conn *conn, struct exchange *exchange, size_t index)
         conn->expected_room = room;
     }
 
-    conn->expected[conn->expected_size++] = (struct expected){exchange, index, conn->appended};
+    /* A broken connection writes nothing any more, so this command is never sent. */
+    uint64_t end = conn->broken ? UINT64_MAX : conn->appended;
+    conn->expected[conn->expected_size++] = (struct expected){exchange, index, end};
     if (exchange != NULL)
         exchange->outstanding++;
 }
@@ -169,8 +171,9 @@ void bi_beanstalkd_conn_append_body(struct conn *conn, bide_slice body)
 {
     append(conn, body.data, body.size);
     append(conn, "\r\n", 2);
-    /* The command ends with its body: if only the line was written, it was not executed. */
-    if (conn->expected_size > conn->expected_head)
+    /* The command ends with its body: if only the line was written, it was not executed. Broken:
+     * the last expected reply may be that of an earlier command. */
+    if (!conn->broken && conn->expected_size > conn->expected_head)
         last_expected(conn)->end = conn->appended;
 }
 

@@ -113,10 +113,15 @@ void bi_beanstalkd_thread_complete(struct beanstalkd *beanstalkd, struct exchang
 
 static void end_good(struct beanstalkd *beanstalkd, struct exchange *exchange, int code)
 {
-    if (exchange->handler->end != NULL)
-        exchange->handler->end(beanstalkd, exchange);
-    else
+    if (exchange->handler->end == NULL) {
         bi_beanstalkd_thread_complete(beanstalkd, exchange, code);
+        return;
+    }
+
+    exchange->handler->end(beanstalkd, exchange);
+    /* Out of memory for the next command: its connection is broken, and no reply will come. */
+    if (!exchange->ended && exchange->started && exchange->outstanding == 0)
+        bi_plain_restart(beanstalkd, exchange);
 }
 
 /* Completes an exchange that failed. A bulk op with at least one replied item succeeds, and only
