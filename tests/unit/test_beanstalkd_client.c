@@ -935,6 +935,34 @@ static void a_job_whose_body_found_no_memory_is_not_held(void **state)
     is_not_held(6);
 }
 
+/* The server dies after it said that there is no job, before the connection that is to wait. */
+static void a_reserve_outlives_a_server_that_dies_before_it_waits(void **state)
+{
+    (void)state;
+    bide_job job = {0};
+    open_beanstalkd(QUICK);
+    (void)reserve_job_now(4, 60); /* that t is watched */
+    bide_op reserve = reserve_of(&job, BIDE_FOREVER);
+    submit(&reserve);
+    expect("reserve-with-timeout 0");
+    stop_listening();
+    send_text("TIMED_OUT\r\n");
+    close_connection();
+    usleep(50000); /* enough for it to find no server; else the test proves less */
+    assert_int_equal(reserve.status, BIDE_PENDING);
+    listen_here();
+    handshake_beanstalkd();
+    expect("watch t");
+    expect("ignore default");
+    expect("reserve-with-timeout 0");
+    send_text("WATCHING 2\r\nWATCHING 1\r\nRESERVED 5 2\r\nhi\r\n");
+    expect("stats-job 5");
+    send_stats(5, 60);
+    completes(&reserve, BIDE_OK);
+    assert_int_equal(job.id, 5);
+    bide_job_clear(&job);
+}
+
 /* A connection expects 64 replies, and has no memory for one more. */
 static void puts_that_were_sent_are_not_sent_again_when_memory_lacks(void **state)
 {
@@ -1145,6 +1173,7 @@ int main(void)
         SCRIPT(a_finish_without_answer_is_given_up),
         SCRIPT(a_server_that_lets_a_reserve_wait_is_asked_whether_it_is_there),
         SCRIPT(a_job_whose_body_found_no_memory_is_not_held),
+        SCRIPT(a_reserve_outlives_a_server_that_dies_before_it_waits),
         SCRIPT(puts_that_were_sent_are_not_sent_again_when_memory_lacks),
         SCRIPT(a_reserve_without_memory_to_wait_is_tried_again),
         SCRIPT(a_job_without_stats_is_left_out),

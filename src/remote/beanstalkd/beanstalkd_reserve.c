@@ -12,14 +12,19 @@
  *     STATS     stats-job for each job: a RESERVED reply has the id and the body only, neither the
  *               topic nor the ttr.
  */
+#define _GNU_SOURCE /* POLLRDHUP */
 #include "op/op_table.h"
 #include "remote/beanstalkd/beanstalkd_client.h"
 #include "remote/op_traits.h"
 #include "util/clock.h"
 
+#include <poll.h>
 #include <stdlib.h>
 
 enum stage { STAGE_TRY, STAGE_WAIT, STAGE_JOB_SIZE, STAGE_MORE, STAGE_STATS, STAGE_DONE };
+
+/* How long the end of the main connection may follow the failure of another connect. */
+#define GONE_MS 100
 
 #define MAX_JOB_SIZE 65535 /* beanstalkd's default, if the server does not report it */
 
@@ -154,6 +159,30 @@ static void reserve_more(const struct beanstalkd *beanstalkd, struct exchange *e
         send_stats(exchange);
 }
 
+/* A server that died has closed the main connection, too, or is about to. */
+static bool is_server_gone(const struct beanstalkd *beanstalkd)
+{
+    if (beanstalkd->main == NULL)
+        return true;
+    struct pollfd polled = {.fd = beanstalkd->main->fd, .events = POLLRDHUP};
+    return poll(&polled, 1, GONE_MS) > 0;
+}
+
+/* There is no connection to wait on. A reserve outlives the server; otherwise it fails. */
+static void fail_wait(struct beanstalkd *beanstalkd, struct exchange *exchange)
+{
+    if (is_server_gone(beanstalkd)) {
+        if (beanstalkd->main != NULL)
+            beanstalkd->main->broken = true;
+        bi_plain_restart(beanstalkd, exchange);
+        return;
+    }
+
+    bi_op_traits_reject(exchange->op, BIDE_TOO_MANY_WAITERS,
+                        "no further connection for a reserve that waits");
+    bi_beanstalkd_thread_complete(beanstalkd, exchange, BIDE_TOO_MANY_WAITERS);
+}
+
 /* Starts the wait at the server. beanstalkd waits for whole seconds; a deadline between two
  * seconds is enforced by the client, which closes the connection. */
 static void wait_for_job(struct beanstalkd *beanstalkd, struct exchange *exchange)
@@ -175,9 +204,7 @@ static void wait_for_job(struct beanstalkd *beanstalkd, struct exchange *exchang
 
     struct conn *conn = bi_beanstalkd_thread_acquire_conn(beanstalkd);
     if (conn == NULL) {
-        bi_op_traits_reject(exchange->op, BIDE_TOO_MANY_WAITERS,
-                            "no further connection for a reserve that waits");
-        bi_beanstalkd_thread_complete(beanstalkd, exchange, BIDE_TOO_MANY_WAITERS);
+        fail_wait(beanstalkd, exchange);
         return;
     }
 
