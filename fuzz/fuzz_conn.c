@@ -10,7 +10,6 @@
  */
 #define _GNU_SOURCE /* memmem */
 #include "fuzz/fuzz.h"
-#include "fuzz/protocol_lines.h"
 #include "server/beanstalk/beanstalk.h"
 
 #include <string.h>

@@ -7,7 +7,6 @@
  */
 #define _GNU_SOURCE /* memmem */
 #include "fuzz/fuzz.h"
-#include "fuzz/protocol_lines.h"
 #include "server/beanstalk/beanstalk_parse.h"
 
 #include <string.h>

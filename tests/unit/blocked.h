@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * blocked - callers that wait until fewer ops are pending. How often they wait is counted by a
- * pthread_cond_wait() of the test (unit_wraps in tests/meson.build).
+ * blocked - callers that block because of max_pending_ops. The program wraps pthread_cond_wait()
+ * (unit_wraps in tests/meson.build), and blocked.c counts its calls.
  */
 #ifndef BI_UNIT_BLOCKED_H
 #define BI_UNIT_BLOCKED_H
@@ -10,43 +10,7 @@
 
 #include <stdatomic.h>
 
-#define CALLERS 16
-
-static atomic_size_t cond_waits;
-
-int __real_pthread_cond_wait(pthread_cond_t *cond, pthread_mutex_t *lock);
-int __wrap_pthread_cond_wait(pthread_cond_t *cond, pthread_mutex_t *lock);
-
-int __wrap_pthread_cond_wait(pthread_cond_t *cond, pthread_mutex_t *lock)
-{
-    atomic_fetch_add(&cond_waits, 1);
-    return __real_pthread_cond_wait(cond, lock);
-}
-
-static inline void *put_one(void *code)
-{
-    uint64_t id;
-    *(int *)code = bide_put(server.queue, "t", "x", 1, NULL, &id);
-    return NULL;
-}
-
-/* With max_pending_ops=1: all callers get through, one at a time, and each completion wakes one. */
-static inline void let_callers_through(void (*answer_put)(void))
-{
-    pthread_t threads[CALLERS];
-    int codes[CALLERS];
-    atomic_store(&cond_waits, 0);
-    for (size_t i = 0; i < CALLERS; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, put_one, &codes[i]), 0);
-    for (int i = 0; i < PATIENCE_MS && atomic_load(&cond_waits) < CALLERS - 1; i++)
-        usleep(1000);
-    for (size_t i = 0; i < CALLERS; i++)
-        answer_put();
-    for (size_t i = 0; i < CALLERS; i++) {
-        assert_int_equal(pthread_join(threads[i], NULL), 0);
-        assert_int_equal(codes[i], BIDE_OK);
-    }
-    assert_in_range(atomic_load(&cond_waits), CALLERS - 1, 3 * CALLERS);
-}
+/* Verifies with max_pending_ops=1 that all callers proceed, one at a time, and that each completion wakes one. */
+void let_callers_through(void (*answer_put)(void));
 
 #endif

@@ -1,105 +1,32 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * body_fixture - a world whose core keeps few bodies in memory, and a store that has them all.
+ * body_fixture - a core that keeps few bodies in memory, and a stand-in for the store that has them all.
  *
- * A body of so many bytes always has the same bytes, so whoever reads one can tell that it is
- * right.
+ * The bytes of a body follow from its size. A test can therefore verify a body without having kept it.
  */
 #ifndef BI_UNIT_BODY_FIXTURE_H
 #define BI_UNIT_BODY_FIXTURE_H
 
 #include "core_fixture.h"
 
-#define BODY_MAX 65535
+const char *body_bytes(size_t size);
+bide_buf *body_buf(size_t size);
+void assert_body(const void *body, size_t got, size_t size);
 
-static inline const char *body_bytes(size_t size)
-{
-    static char bytes[BODY_MAX + 1];
-    assert_true(size <= BODY_MAX);
-    memset(bytes, 'a' + (int)(size % 26), size);
-    return bytes;
-}
+/* Starts a core with a journal and a cache of that many bytes. */
+void bodies_open(struct core_fixture *w, uint64_t cache_bytes);
+uint64_t put_sized(struct core_fixture *w, const char *topic, size_t size,
+                   const bide_put_options *options);
 
-static inline bide_buf *body_buf(size_t size)
-{
-    return bide_buf_new(body_bytes(size), size);
-}
+/* Puts a job and commits it. */
+uint64_t store_sized(struct core_fixture *w, const char *topic, size_t size);
+bool lacks_body(const bide_op *op);
 
-static inline void assert_body(const void *body, size_t got, size_t size)
-{
-    assert_int_equal(got, size);
-    if (size > 0)
-        assert_memory_equal(body, body_bytes(size), size);
-}
+/* True if the body of a job, of that size, is in memory. */
+bool in_memory(struct core_fixture *w, uint64_t id, size_t size);
 
-/* With a journal and a cache of so many bytes; tokens are given freely. */
-static inline void bodies_open(struct core_fixture *w, uint64_t cache_bytes)
-{
-    core_fixture_init(w);
-    w->options.journal = true;
-    w->options.limits.cache_bytes = cache_bytes;
-    core_fixture_start(w);
-    commit(w);
-}
-
-static inline uint64_t put_sized(struct core_fixture *w, const char *topic, size_t size,
-                                 const bide_put_options *options)
-{
-    bide_op op = {
-        .kind = BIDE_OP_PUT,
-        .put = {.topic = text(topic), .body = {body_bytes(size), size}, .options = options}};
-    assert_int_equal(run(w, &op), BIDE_OK);
-    return op.put.id;
-}
-
-/* Puts a job and stores it. */
-static inline uint64_t store_sized(struct core_fixture *w, const char *topic, size_t size)
-{
-    uint64_t id = put_sized(w, topic, size, NULL);
-    commit(w);
-    return id;
-}
-
-static inline bool lacks_body(const bide_op *op)
-{
-    return (op->private_.flags & BI_BODY_MISSING) != 0;
-}
-
-/* Is the body of a job, which has so many bytes, in memory? */
-static inline bool in_memory(struct core_fixture *w, uint64_t id, size_t size)
-{
-    bide_op op = {.kind = BIDE_OP_BODY, .fetch = {.id = id}};
-    assert_int_equal(run(w, &op), BIDE_OK);
-    if (lacks_body(&op)) {
-        assert_null(op.fetch.buf);
-        return false;
-    }
-    assert_body(bide_buf_data(op.fetch.buf), bide_buf_size(op.fetch.buf), size);
-    bide_buf_unref(op.fetch.buf);
-    return true;
-}
-
-/* Reads what an op lacks, as a store would, but for one job, whose body cannot be read. */
-static inline int supply_except(struct core_fixture *w, bide_op *op, uint64_t bad)
-{
-    struct bi_body bodies[64];
-    size_t count = bi_body_fetch_missing(op, 0, bodies, COUNT_OF(bodies));
-    assert_in_range(count, 1, COUNT_OF(bodies) - 1);
-    for (size_t i = 0; i < count; i++) {
-        bodies[i].body = bodies[i].id == bad ? NULL : body_buf(bodies[i].size);
-        bodies[i].reason = bodies[i].id == bad ? "the page is torn" : "";
-    }
-    int code = bi_body_fetch_supply(w->core, op, bodies, w->now);
-    for (size_t i = 0; i < count; i++)
-        bide_buf_unref(bodies[i].body);
-    assert_int_equal(lacks_body(op), code == BI_AGAIN);
-    core_fixture_check(w);
-    return code;
-}
-
-static inline int supply(struct core_fixture *w, bide_op *op)
-{
-    return supply_except(w, op, 0);
-}
+/* Supplies the bodies that an op lacks, as a store would, except that of the job bad, which is unreadable. */
+int supply_except(struct core_fixture *w, bide_op *op, uint64_t bad);
+int supply(struct core_fixture *w, bide_op *op);
 
 #endif

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * fake_store - a queue on a store in memory that has rows, and gates.
+ * fake_store - a queue on a store in memory that has rows and gates.
  *
- * It keeps what is committed, as a store does, so that a test can look what came to it. While a
- * gate is shut whoever comes to it stands there until the test lets it go: so the test decides what
- * happens before what, and never sleeps.
+ * It keeps committed rows, as a real store does, and a test can inspect them. A thread that arrives at a
+ * shut gate blocks until the test opens it. The test thus decides the order of events and never sleeps.
  */
 #ifndef BI_UNIT_FAKE_STORE_H
 #define BI_UNIT_FAKE_STORE_H
@@ -18,9 +17,9 @@
 
 enum fake_gate {
     GATE_SCAN,    /* before a slice of the scan */
-    GATE_SCANNED, /* behind it: its rows are in hand */
+    GATE_SCANNED, /* after it: its rows have been visited */
     GATE_FETCH,
-    GATE_FETCHED, /* behind it: the row was shown */
+    GATE_FETCHED, /* after it: the row has been visited */
     GATE_READ,
     GATE_COMMIT,
     GATES
@@ -37,19 +36,19 @@ struct fake_store {
     pthread_cond_t changed;
     struct {
         bool shut;
-        unsigned permits; /* that may pass although it is shut */
+        unsigned permits; /* threads that may pass the shut gate */
         unsigned arrived;
     } gates[GATES];
     struct fake_row *rows[FAKE_ROWS]; /* by id */
     uint64_t next_id;
     unsigned scan_failures, count_failures;
     int fetch_code;
-    unsigned retry; /* reads that answer so */
+    unsigned retry; /* reads that will report "try again"; FOR_EVER: all */
     uint64_t bad;   /* the job whose body cannot be read */
     int commit_code;
-    unsigned commit_failures; /* that answer commit_code */
-    bool reopens;             /* the next commit opens the files again */
-    unsigned committing;      /* at the same time */
+    unsigned commit_failures; /* commits that will return commit_code; FOR_EVER: all */
+    bool reopens;             /* the next commit reports that it reopened the files */
+    unsigned committing;      /* commits in progress */
     bool overlapped, unordered;
     uint64_t number; /* of the last batch */
     unsigned commits;
@@ -60,375 +59,40 @@ struct fake_store {
     bool closed;
 };
 
-static inline struct fake_store *fake_of(struct store *store)
-{
-    return (struct fake_store *)(void *)store;
-}
+/* Counts the arrival and blocks while the gate is shut. The lock is held. */
+void fake_enter_gate(struct fake_store *fake, enum fake_gate gate);
+void gate_set(struct fake_store *fake, enum fake_gate gate, bool shut, unsigned permits);
+void gate_shut(struct fake_store *fake, enum fake_gate gate);
+void gate_open(struct fake_store *fake, enum fake_gate gate);
+unsigned gate_arrived(struct fake_store *fake, enum fake_gate gate);
 
-/* ---- gates ---- */
+/* Waits until the gate has counted that many arrivals. */
+void gate_await(struct fake_store *fake, enum fake_gate gate, unsigned arrived);
+void fake_drop(struct fake_store *fake, uint64_t id);
 
-/* The lock is held. */
-static inline void fake_enter_gate(struct fake_store *fake, enum fake_gate gate)
-{
-    fake->gates[gate].arrived++;
-    pthread_cond_broadcast(&fake->changed);
-    while (fake->gates[gate].shut && fake->gates[gate].permits == 0)
-        pthread_cond_wait(&fake->changed, &fake->lock);
-    if (fake->gates[gate].permits > 0)
-        fake->gates[gate].permits--;
-}
+/* Stores a ready job of topic "old" before the queue is opened. */
+struct bi_image *fake_row(struct fake_store *fake, uint64_t id);
 
-static inline void gate_set(struct fake_store *fake, enum fake_gate gate, bool shut,
-                            unsigned permits)
-{
-    pthread_mutex_lock(&fake->lock);
-    fake->gates[gate].shut = shut;
-    fake->gates[gate].permits = permits;
-    pthread_cond_broadcast(&fake->changed);
-    pthread_mutex_unlock(&fake->lock);
-}
+/* The stored row of a job, without references to its buffers; id 0 if there is none. */
+struct bi_image fake_stored(struct fake_store *fake, uint64_t id);
 
-static inline void gate_shut(struct fake_store *fake, enum fake_gate gate)
-{
-    gate_set(fake, gate, true, 0);
-}
+extern const struct store_ops fake_store_ops;
 
-static inline void gate_open(struct fake_store *fake, enum fake_gate gate)
-{
-    gate_set(fake, gate, false, 0);
-}
+struct fake_store *fake_new(void);
 
-static inline unsigned gate_arrived(struct fake_store *fake, enum fake_gate gate)
-{
-    pthread_mutex_lock(&fake->lock);
-    unsigned arrived = fake->gates[gate].arrived;
-    pthread_mutex_unlock(&fake->lock);
-    return arrived;
-}
+/* The queue must be closed. */
+void fake_free(struct fake_store *fake);
 
-/* Waits until so many have come to the gate. */
-static inline void gate_await(struct fake_store *fake, enum fake_gate gate, unsigned arrived)
-{
-    pthread_mutex_lock(&fake->lock);
-    while (fake->gates[gate].arrived < arrived)
-        pthread_cond_wait(&fake->changed, &fake->lock);
-    pthread_mutex_unlock(&fake->lock);
-}
+/* Options are those of the URL; options, which may be NULL, holds further ones. */
+bide *fake_open(struct fake_store *fake, const char *url, const bide_options *options);
 
-/* ---- rows ---- */
+/* Waits until recovery is complete and the first batch, which stores the limit of tokens, is committed. */
+void fake_await_ready(bide *queue);
 
-static inline void fake_ref(const struct bi_image *image)
-{
-    bide_buf_ref(image->body);
-    bide_buf_ref(image->key);
-    bide_buf_ref(image->last_error);
-    bide_buf_ref(image->result);
-}
+/* A thread function: closes the queue, which may block until a gate is opened. */
+void *fake_close_queue(void *queue);
 
-static inline void fake_unref(const struct bi_image *image)
-{
-    bide_buf_unref(image->body);
-    bide_buf_unref(image->key);
-    bide_buf_unref(image->last_error);
-    bide_buf_unref(image->result);
-}
-
-static inline void fake_drop(struct fake_store *fake, uint64_t id)
-{
-    if (fake->rows[id] == NULL)
-        return;
-    fake_unref(&fake->rows[id]->image);
-    free(fake->rows[id]);
-    fake->rows[id] = NULL;
-}
-
-static inline void fake_apply(struct fake_store *fake, const struct bi_record *record)
-{
-    const struct bi_image *image = &record->image;
-    if (record->kind == BI_PAUSE)
-        return;
-    assert(image->id > 0 && image->id < FAKE_ROWS);
-    if (record->kind == BI_REMOVE) {
-        fake_drop(fake, image->id);
-        return;
-    }
-    struct fake_row *row = calloc(1, sizeof(*row));
-    row->image = *image;
-    fake_ref(image);
-    if (record->kind == BI_UPDATE)
-        row->image.body = bide_buf_ref(fake->rows[image->id]->image.body);
-    fake_drop(fake, image->id);
-    fake->rows[image->id] = row;
-}
-
-/* A ready job of topic "old" that is stored before the queue is opened. */
-static inline struct bi_image *fake_row(struct fake_store *fake, uint64_t id)
-{
-    struct fake_row *row = calloc(1, sizeof(*row));
-    row->image = (struct bi_image){.id = id,
-                                   .state = BIDE_STATE_READY,
-                                   .priority = BIDE_DEFAULT_PRIORITY,
-                                   .ttr = 60000000,
-                                   .max_retries = BIDE_NO_RETRY_LIMIT,
-                                   .created = 1000000,
-                                   .since = 1000000,
-                                   .body_size = sizeof(FAKE_BODY) - 1,
-                                   .body = bide_buf_new(FAKE_BODY, sizeof(FAKE_BODY) - 1),
-                                   .topic = "old"};
-    fake->rows[id] = row;
-    if (fake->next_id <= id)
-        fake->next_id = id + 1;
-    return &row->image;
-}
-
-/* What is stored of a job now, without its texts; an id of 0: nothing. */
-static inline struct bi_image fake_stored(struct fake_store *fake, uint64_t id)
-{
-    struct bi_image image = {.id = 0};
-    pthread_mutex_lock(&fake->lock);
-    if (fake->rows[id] != NULL)
-        image = fake->rows[id]->image;
-    pthread_mutex_unlock(&fake->lock);
-    return image;
-}
-
-/* ---- the store ---- */
-
-static inline int fake_start(struct store *store, struct store_start *start, char *error)
-{
-    (void)error;
-    *start = (struct store_start){.next_id = fake_of(store)->next_id, .next_token = 1000};
-    return BIDE_OK;
-}
-
-static inline int fake_count(struct store *store, uint64_t below, uint64_t *count, char *error)
-{
-    struct fake_store *fake = fake_of(store);
-    pthread_mutex_lock(&fake->lock);
-    bool fails = fake->count_failures > 0;
-    fake->count_failures -= fails;
-    *count = 0;
-    for (uint64_t id = 1; id < below && id < FAKE_ROWS; id++)
-        *count += fake->rows[id] != NULL;
-    pthread_mutex_unlock(&fake->lock);
-    strcpy(error, fails ? "nobody counts" : "");
-    return fails ? BIDE_EIO : BIDE_OK;
-}
-
-/* Rows are copied out, because what visits them may lock the queue. */
-static inline struct fake_row fake_copy(const struct fake_row *row)
-{
-    fake_ref(&row->image);
-    return *row;
-}
-
-/* Shows a copied row as scans of a real store show it, without its body; then it is done with. */
-static inline int fake_visit(const struct fake_row *row, store_visit visit, void *ctx)
-{
-    struct bi_record record = {.kind = BI_INSERT, .image = row->image};
-    record.image.body = NULL;
-    int code = visit(ctx, &record, row->damage);
-    fake_unref(&row->image);
-    return code;
-}
-
-static inline int fake_scan(struct store *store, uint64_t *after, uint64_t below, size_t max,
-                            store_visit visit, void *ctx, char *error)
-{
-    struct fake_store *fake = fake_of(store);
-    pthread_mutex_lock(&fake->lock);
-    fake_enter_gate(fake, GATE_SCAN);
-    int code = BIDE_OK;
-    if (fake->scan_failures > 0) {
-        fake->scan_failures--;
-        strcpy(error, "the disk is on fire");
-        code = BIDE_EIO;
-    }
-    struct fake_row rows[32];
-    size_t count = 0;
-    if (max > 32)
-        max = 32;
-    uint64_t id = *after;
-    while (code == BIDE_OK && count < max && ++id < below && id < FAKE_ROWS)
-        if (fake->rows[id] != NULL)
-            rows[count++] = fake_copy(fake->rows[id]);
-    pthread_mutex_unlock(&fake->lock);
-    for (size_t i = 0; i < count; i++) {
-        assert(fake_visit(&rows[i], visit, ctx) == BIDE_OK);
-        *after = rows[i].image.id;
-    }
-    pthread_mutex_lock(&fake->lock);
-    fake_enter_gate(fake, GATE_SCANNED);
-    pthread_mutex_unlock(&fake->lock);
-    return code != BIDE_OK ? code : count < max ? BIDE_NOT_FOUND : BIDE_OK;
-}
-
-static inline int fake_fetch(struct store *store, uint64_t id, store_visit visit, void *ctx,
-                             char *error)
-{
-    struct fake_store *fake = fake_of(store);
-    struct fake_row row = {.damage = NULL};
-    pthread_mutex_lock(&fake->lock);
-    fake_enter_gate(fake, GATE_FETCH);
-    int code = fake->fetch_code;
-    bool found = id < FAKE_ROWS && fake->rows[id] != NULL;
-    if (found && code == BIDE_OK)
-        row = fake_copy(fake->rows[id]);
-    pthread_mutex_unlock(&fake->lock);
-    strcpy(error, "it cannot be fetched");
-    if (code == BIDE_OK)
-        code = found ? fake_visit(&row, visit, ctx) : BIDE_NOT_FOUND;
-    pthread_mutex_lock(&fake->lock);
-    fake_enter_gate(fake, GATE_FETCHED);
-    pthread_mutex_unlock(&fake->lock);
-    return code;
-}
-
-static inline void fake_read(struct store *store, struct store_body_request *requests, size_t n)
-{
-    struct fake_store *fake = fake_of(store);
-    pthread_mutex_lock(&fake->lock);
-    fake_enter_gate(fake, GATE_READ);
-    bool retry = fake->retry > 0;
-    if (fake->retry > 0 && fake->retry != FOR_EVER)
-        fake->retry--;
-    for (size_t i = 0; i < n; i++) {
-        struct store_body_request *request = &requests[i];
-        const struct fake_row *row = request->id < FAKE_ROWS ? fake->rows[request->id] : NULL;
-        request->retry = retry;
-        request->body = NULL;
-        strcpy(request->reason, "the page is torn");
-        if (!retry && row != NULL && request->id != fake->bad)
-            request->body = bide_buf_ref(row->image.body);
-    }
-    pthread_mutex_unlock(&fake->lock);
-}
-
-static inline int fake_commit(struct store *store, const struct bi_batch *batch, char *error)
-{
-    struct fake_store *fake = fake_of(store);
-    pthread_mutex_lock(&fake->lock);
-    fake->overlapped |= ++fake->committing > 1;
-    fake_enter_gate(fake, GATE_COMMIT);
-    int code = fake->commit_failures > 0 ? fake->commit_code : BIDE_OK;
-    if (fake->commit_failures > 0 && fake->commit_failures != FOR_EVER)
-        fake->commit_failures--;
-    fake->unordered |= batch->number < fake->number;
-    fake->number = batch->number;
-    fake->commits++;
-    fake->largest = batch->count > fake->largest ? batch->count : fake->largest;
-    for (size_t i = 0; code == BIDE_OK && i < batch->count; i++)
-        fake_apply(fake, &batch->records[i]);
-    if (code != BIDE_OK)
-        strcpy(error, FAILURE);
-    if (fake->reopens)
-        store->reopened = true;
-    fake->reopens = false;
-    fake->committing--;
-    pthread_cond_broadcast(&fake->changed);
-    pthread_mutex_unlock(&fake->lock);
-    return code;
-}
-
-static inline int fake_quarantine(struct store *store, uint64_t id, const char *reason, char *error)
-{
-    struct fake_store *fake = fake_of(store);
-    (void)error;
-    pthread_mutex_lock(&fake->lock);
-    fake->quarantined_id = id;
-    fake->quarantine_count++;
-    strncpy(fake->quarantine_reason, reason, sizeof(fake->quarantine_reason) - 1);
-    fake_drop(fake, id);
-    pthread_cond_broadcast(&fake->changed);
-    pthread_mutex_unlock(&fake->lock);
-    return BIDE_OK;
-}
-
-static inline void fake_close(struct store *store)
-{
-    fake_of(store)->closed = true;
-}
-
-static const struct store_ops fake_store_ops = {
-    .name = "fake",
-    .persistent = true,
-    .start = fake_start,
-    .scan_pauses = slow_pauses,
-    .count = fake_count,
-    .fetch = fake_fetch,
-    .scan = fake_scan,
-    .read = fake_read,
-    .commit = fake_commit,
-    .quarantine = fake_quarantine,
-    .close = fake_close,
-};
-
-/* ---- a queue on it ---- */
-
-static inline struct fake_store *fake_new(void)
-{
-    struct fake_store *fake = calloc(1, sizeof(*fake));
-    fake->base.ops = &fake_store_ops;
-    fake->next_id = 1;
-    pthread_mutex_init(&fake->lock, NULL);
-    pthread_cond_init(&fake->changed, NULL);
-    return fake;
-}
-
-/* After the queue was closed. */
-static inline void fake_free(struct fake_store *fake)
-{
-    assert_true(fake->closed);
-    assert_false(fake->overlapped);
-    assert_false(fake->unordered);
-    for (uint64_t id = 0; id < FAKE_ROWS; id++)
-        fake_drop(fake, id);
-    pthread_cond_destroy(&fake->changed);
-    pthread_mutex_destroy(&fake->lock);
-    free(fake);
-}
-
-/* url brings options, and so does more, which may be NULL. */
-static inline bide *fake_open(struct fake_store *fake, const char *url, const bide_options *options)
-{
-    bide *queue = calloc(1, sizeof(*queue));
-    struct bi_url parsed;
-    const char *reason;
-    struct backend_context context = {.finish = bi_submit_finish, .complete = bi_cq_complete};
-    assert_true(bi_url_parse(&parsed, url, &reason));
-    assert_int_equal(bi_options_resolve(options, &parsed, &context.options), BIDE_OK);
-    queue->options = context.options;
-    char error[BIDE_ERROR_SIZE];
-    assert_int_equal(
-        bi_local_open(&context, &slow_backend_ops, &fake->base, &queue->backend, error), BIDE_OK);
-    return queue;
-}
-
-/* Waits until everything is loaded, and the first batch, which stores the limit of tokens, is no
- * longer on its way. */
-static inline void fake_await_ready(bide *queue)
-{
-    assert_int_equal(bide_wait_recovered(queue, BIDE_FOREVER, NULL), BIDE_OK);
-    assert_int_equal(bide_pause(queue, "settled", 1000), BIDE_OK);
-    assert_int_equal(bide_resume(queue, "settled"), BIDE_OK);
-}
-
-/* A thread closes the queue, which may take until a gate is opened. */
-static inline void *fake_close_queue(void *queue)
-{
-    assert(bide_close(queue) == BIDE_OK);
-    return NULL;
-}
-
-/* Opens every gate, closes the queue, and frees all: how a test ends. */
-static inline int fake_tear_down(struct fake_store *fake, bide *queue, bide_cq *cq)
-{
-    for (int gate = 0; gate < GATES; gate++)
-        gate_open(fake, gate);
-    assert_int_equal(bide_close(queue), BIDE_OK);
-    assert_int_equal(bide_cq_free(cq), BIDE_OK);
-    fake_free(fake);
-    return 0;
-}
+/* Opens every gate, closes the queue and frees everything. */
+int fake_tear_down(struct fake_store *fake, bide *queue, bide_cq *cq);
 
 #endif

@@ -1,117 +1,35 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * journal_fixture - a world whose journal makes small batches.
+ * journal_fixture - a core whose journal makes small batches.
  */
 #ifndef BI_UNIT_JOURNAL_FIXTURE_H
 #define BI_UNIT_JOURNAL_FIXTURE_H
 
 #include "core_fixture.h"
 
-static struct core_fixture w;
+extern struct core_fixture w;
 
-/* At most so many changes and so many bytes of bodies in a batch; 0: no limit. */
-static inline void open_with(uint32_t jobs, uint64_t bytes)
-{
-    core_fixture_init(&w);
-    w.options.journal = true;
-    w.options.limits.batch_jobs = jobs;
-    w.options.limits.batch_bytes = bytes;
-    core_fixture_start(&w);
-    commit(&w);
-}
+int set_up(void **state);
+int tear_down(void **state);
 
-static inline int set_up(void **state)
-{
-    (void)state;
-    open_with(2, 0);
-    return 0;
-}
+/* Replaces the core that set_up() started by one with other limits (0: none). */
+void reopen_with(uint32_t jobs, uint64_t bytes);
+uint64_t put_size(size_t size);
 
-static inline int tear_down(void **state)
-{
-    (void)state;
-    core_fixture_close(&w);
-    return 0;
-}
+/* The batch that must be committed before the state of the job may be shown; 0: none. */
+uint64_t hold_of(uint64_t id);
 
-/* Another world in the place of the one that every test gets. */
-static inline void reopen_with(uint32_t jobs, uint64_t bytes)
-{
-    core_fixture_close(&w);
-    open_with(jobs, bytes);
-}
+/* Commits the next batch, which must have that many records. */
+void commit_count(size_t count);
+void commit_all(void);
 
-static inline uint64_t put_size(size_t size)
-{
-    static const char bytes[10000];
-    bide_op op = {.kind = BIDE_OP_PUT, .put = {.topic = text("a"), .body = {bytes, size}}};
-    assert_int_equal(run(&w, &op), BIDE_OK);
-    return op.put.id;
-}
+/* Puts other jobs until further changes belong to another batch. */
+void next_batch(void);
+const struct bi_record *record_of(const struct bi_batch *batch, uint64_t id);
+int set_priority(uint64_t id, int64_t priority);
+uint32_t priority_of(uint64_t id);
 
-/* The batch for which somebody who looks at the job has to wait; 0: none. */
-static inline uint64_t hold_of(uint64_t id)
-{
-    bide_job job;
-    bide_op op = {.kind = BIDE_OP_JOB_STATS, .query = {.id = id, .job = &job}};
-    if (run(&w, &op) == BIDE_OK)
-        bide_job_clear(&job);
-    return op.private_.hold > bi_journal_committed_batch(w.core) ? op.private_.hold : 0;
-}
-
-/* Stores the next batch, which must have so many records. */
-static inline void commit_count(size_t count)
-{
-    struct bi_batch batch = seal(&w);
-    assert_int_equal(batch.count, count);
-    commit_sealed(&w, &batch);
-}
-
-static inline void commit_all(void)
-{
-    while (bi_journal_is_dirty(w.core))
-        commit(&w);
-}
-
-/* Puts other jobs until what changes from now on belongs to another batch. */
-static inline void next_batch(void)
-{
-    uint64_t gathering = bi_journal_open_batch(w.core);
-    while (bi_journal_open_batch(w.core) == gathering)
-        put(&w, "b");
-}
-
-static inline const struct bi_record *record_of(const struct bi_batch *batch, uint64_t id)
-{
-    for (size_t i = 0; i < batch->count; i++)
-        if (batch->records[i].image.id == id)
-            return &batch->records[i];
-    return NULL;
-}
-
-static inline int set_priority(uint64_t id, int64_t priority)
-{
-    bide_op op = update_of(id);
-    op.update.priority = priority;
-    return run(&w, &op);
-}
-
-static inline uint32_t priority_of(uint64_t id)
-{
-    bide_job job;
-    assert_true(look(&w, id, &job));
-    uint32_t priority = job.priority;
-    bide_job_clear(&job);
-    return priority;
-}
-
-/* Puts a job in the place of the one that holds the key. */
-static inline uint64_t replace(const char *key)
-{
-    bide_put_options options = put_options();
-    options.key = text(key);
-    options.conflict = BIDE_REPLACE;
-    return put_with(&w, "a", &options);
-}
+/* Puts a job that replaces the holder of the key. */
+uint64_t replace(const char *key);
 
 #endif

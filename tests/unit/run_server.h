@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * run_server - a server in this process at a unix socket, and clients on a thread of their own.
+ * run_server - runs a server in this process on a Unix socket, with clients on another thread.
  */
 #ifndef BI_UNIT_RUN_SERVER_H
 #define BI_UNIT_RUN_SERVER_H
@@ -18,42 +18,9 @@
 
 #define PATIENCE_S 30
 
-static struct sockaddr_un address = {.sun_family = AF_UNIX};
+int open_client(void);
 
-/* A server that gives up at a stop leaves its completion queue, and the requests that are pending, to the
- * end of the process. This keeps them reachable. */
-static bide_cq *volatile left_behind;
-
-static inline int open_client(void)
-{
-    struct timeval patience = {.tv_sec = PATIENCE_S};
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof(address)) != 0)
-        abort();
-    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
-    return fd;
-}
-
-/* Runs a server until the clients stop it by a signal. */
-static inline void run_server(const struct server_settings *settings, void *(*clients)(void *arg))
-{
-    char error[BIDE_ERROR_SIZE];
-    struct server *server;
-    pthread_t thread;
-    assert_int_equal(bi_server_new(settings, &server, error), BIDE_OK);
-
-    snprintf(address.sun_path, sizeof(address.sun_path), "/tmp/bide-unit-%d", (int)getpid());
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
-    assert_int_equal(listen(fd, 100), 0);
-    assert_int_equal(bi_server_listen(server, &bi_beanstalk_protocol, fd, error), BIDE_OK);
-
-    assert_int_equal(pthread_create(&thread, NULL, clients, NULL), 0);
-    bi_server_run(server);
-    pthread_join(thread, NULL);
-    unlink(address.sun_path);
-    left_behind = server->cq;
-    bi_server_free(server);
-}
+/* Runs a server until a client stops it by a signal. */
+void run_server(const struct server_settings *settings, void *(*clients)(void *arg));
 
 #endif

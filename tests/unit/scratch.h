@@ -1,71 +1,26 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * scratch - a folder for one test, and files in it. Include it first: it wants nftw().
+ * scratch - a temporary directory for one test, and files in it.
  */
 #ifndef BI_SCRATCH_H
 #define BI_SCRATCH_H
 
-#define _GNU_SOURCE
 #include "unit.h"
 
-#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-static char scratch[64];
+extern char scratch[64];
 
-static inline int scratch_make(void **state)
-{
-    (void)state;
-    strcpy(scratch, "/tmp/bide-unit-XXXXXX");
-    assert_non_null(mkdtemp(scratch));
-    return 0;
-}
+int scratch_make(void **state);
+int scratch_remove(void **state);
 
-static inline int scratch_drop(const char *path, const struct stat *info, int kind,
-                               struct FTW *walk)
-{
-    (void)info;
-    (void)kind;
-    (void)walk;
-    return remove(path);
-}
+/* A path in the directory, in static memory: the fourth call after this one overwrites it. */
+const char *scratch_path(const char *name);
 
-static inline int scratch_remove(void **state)
-{
-    (void)state;
-    assert_int_equal(nftw(scratch, scratch_drop, 16, FTW_DEPTH | FTW_PHYS), 0);
-    return 0;
-}
-
-/* A path in the folder; valid until the fourth call from now. */
-static inline const char *scratch_path(const char *name)
-{
-    static char rooms[4][512];
-    static unsigned next;
-    char *room = rooms[next++ % 4];
-    snprintf(room, sizeof(rooms[0]), "%s/%s", scratch, name);
-    return room;
-}
-
-/* Writes a file, and the directories above it. */
-static inline const char *scratch_write(const char *name, const char *text)
-{
-    const char *path = scratch_path(name);
-    char above[512];
-    snprintf(above, sizeof(above), "%s", path);
-    for (char *slash = above + strlen(scratch) + 1; (slash = strchr(slash, '/')) != NULL; slash++) {
-        *slash = 0;
-        mkdir(above, 0700);
-        *slash = '/';
-    }
-    FILE *file = fopen(path, "w");
-    assert_non_null(file);
-    assert_true(fputs(text, file) >= 0);
-    assert_int_equal(fclose(file), 0);
-    return path;
-}
+/* Writes a file and creates the directories above it. */
+const char *scratch_write(const char *name, const char *text);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * stub_server - a server in this process whose queue is a puppet, and clients on a thread of their own.
+ * stub_server - a server in this process on a stub backend, with clients on another thread.
  */
 #ifndef BI_UNIT_STUB_SERVER_H
 #define BI_UNIT_STUB_SERVER_H
@@ -9,46 +9,14 @@
 
 #include "run_server.h"
 
-#define ROUNDS 50
+extern struct stub *stub;
 
-static struct stub *stub;
+void send_bytes(int fd, const void *data, size_t size);
 
-/* ---- clients ---- */
+/* Sends commands and reads their replies; the server has then handled everything that was pending. */
+void ping_server(int fd);
 
-static inline void send_bytes(int fd, const void *data, size_t size)
-{
-    if (send(fd, data, size, MSG_NOSIGNAL) != (ssize_t)size)
-        abort();
-}
-
-/* The server has done what it had to do before these. */
-static inline void ping_server(int fd)
-{
-    for (int i = 0; i < ROUNDS; i++) {
-        char byte = 0;
-        send_bytes(fd, "list-tube-used\r\n", 16);
-        while (byte != '\n')
-            if (recv(fd, &byte, 1, 0) != 1)
-                abort();
-    }
-}
-
-/* ---- the server ---- */
-
-/* Runs a server until its clients, who are done then, have it stop. */
-static inline void serve_stub(void *(*clients)(void *arg), uint64_t max_client_bytes)
-{
-    stub = stub_new();
-    struct server_settings settings = {
-        .queue = &stub->queue,
-        .options = BIDE_OPTIONS_INIT,
-        .limits = {.max_connections = 100,
-                   .max_topics_per_connection = 10,
-                   .stop_timeout_ms = 10000,
-                   .max_client_bytes = max_client_bytes},
-    };
-    run_server(&settings, clients);
-    stub_free(stub);
-}
+/* Runs a server until clients() stops it. */
+void serve_stub(void *(*clients)(void *arg), uint64_t max_client_bytes);
 
 #endif

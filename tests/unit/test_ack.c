@@ -8,13 +8,13 @@
 
 #define TTR_MS 60000
 
-static struct fixture *fixture;
+static struct background_fixture *fixture;
 static struct ack ack;
 
 static int set_up(void **state)
 {
     (void)state;
-    fixture = fixture_new();
+    fixture = background_fixture_new();
     ack = (struct ack){0};
     return 0;
 }
@@ -23,7 +23,7 @@ static int tear_down(void **state)
 {
     (void)state;
     bi_ack_clear(&ack);
-    fixture_free(fixture);
+    background_fixture_free(fixture);
     return 0;
 }
 
@@ -32,8 +32,8 @@ static struct bide_context *begin_job(int64_t retain_ms)
     bide_job job = stub_job(1, TTR_MS);
     job.retain_ms = retain_ms;
     job.failures = 2;
-    fixture_begin(fixture, 0, job);
-    return fixture_context(fixture, 0);
+    background_fixture_begin(fixture, 0, job);
+    return background_fixture_context(fixture, 0);
 }
 
 /* The handler has returned that: the answer is made and told. */
@@ -56,7 +56,7 @@ static bool reply_with(int code)
     return bi_ack_complete(&ack, fixture->worker);
 }
 
-static const struct fixture_event *only_event(void)
+static const struct background_fixture_event *only_event(void)
 {
     assert_int_equal(fixture->event_count, 1);
     return &fixture->events[0];
@@ -351,7 +351,7 @@ static void that_it_is_owed_is_told_once(void **state)
     assert_false(reply_with(BIDE_EIO));
     assert_int_equal(only_event()->kind, BIDE_WORK_DEFERRED);
     assert_true(reply_with(BIDE_OK));
-    assert_int_equal(fixture_last(fixture)->kind, BIDE_WORK_DONE);
+    assert_int_equal(background_fixture_last(fixture)->kind, BIDE_WORK_DONE);
 }
 
 /* ---- a queue that knows fewer words ---- */

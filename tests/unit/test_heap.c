@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "test_alloc.h"
+#include "alloc_fixture.h"
 #include "unit.h"
 
 #include "util/hash.h"

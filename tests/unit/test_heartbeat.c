@@ -8,19 +8,19 @@
 #define TTR_US INT64_C(9000000)
 #define THIRD  (TTR_US / 3)
 
-static struct fixture *fixture;
+static struct background_fixture *fixture;
 
 static int set_up(void **state)
 {
     (void)state;
-    fixture = fixture_new();
+    fixture = background_fixture_new();
     return 0;
 }
 
 static int tear_down(void **state)
 {
     (void)state;
-    fixture_free(fixture);
+    background_fixture_free(fixture);
     return 0;
 }
 
@@ -54,29 +54,29 @@ static void the_leases_of_all_running_handlers_are_extended_by_one_call(void **s
 {
     (void)state;
     limit(BIDE_FOREVER);
-    int64_t start = fixture_begin(fixture, 0, stub_job(1, TTR_MS));
-    for (uint64_t id = 2; id <= FIXTURE_SLOTS; id++)
-        fixture_begin(fixture, id - 1, stub_job(id, TTR_MS));
+    int64_t start = background_fixture_begin(fixture, 0, stub_job(1, TTR_MS));
+    for (uint64_t id = 2; id <= BACKGROUND_SLOTS; id++)
+        background_fixture_begin(fixture, id - 1, stub_job(id, TTR_MS));
     assert_int_equal(beat(start + THIRD / 2), start + THIRD);
     assert_int_equal(touches(), 0);
     beat(start + THIRD);
     assert_int_equal(touches(), 1);
-    assert_int_equal(last_touch().count, FIXTURE_SLOTS);
+    assert_int_equal(last_touch().count, BACKGROUND_SLOTS);
     assert_int_equal(last_touch().delay_ms, 0);
     assert_int_equal(beat(start + THIRD + 1), start + 2 * THIRD);
-    assert_int_equal(fixture_context(fixture, 3)->lease_end, start + THIRD + TTR_US);
+    assert_int_equal(background_fixture_context(fixture, 3)->lease_end, start + THIRD + TTR_US);
 }
 
 static void a_handler_without_a_time_limit_has_its_ttr_and_no_more(void **state)
 {
     (void)state;
-    int64_t start = fixture_begin(fixture, 0, stub_job(1, TTR_MS));
+    int64_t start = background_fixture_begin(fixture, 0, stub_job(1, TTR_MS));
     assert_int_equal(beat(start + THIRD), start + TTR_US);
-    assert_int_equal(fixture_count(fixture, BIDE_WORK_OVERRAN, 1), 0);
+    assert_int_equal(background_fixture_count(fixture, BIDE_WORK_OVERRAN, 1), 0);
     assert_int_equal(beat(start + TTR_US), NEVER);
-    assert_int_equal(fixture_count(fixture, BIDE_WORK_OVERRAN, 1), 1);
+    assert_int_equal(background_fixture_count(fixture, BIDE_WORK_OVERRAN, 1), 1);
     beat(start + 2 * TTR_US);
-    assert_int_equal(fixture_count(fixture, BIDE_WORK_OVERRAN, 1), 1);
+    assert_int_equal(background_fixture_count(fixture, BIDE_WORK_OVERRAN, 1), 1);
     assert_int_equal(touches(), 0);
 }
 
@@ -84,14 +84,14 @@ static void a_lease_is_not_extended_when_the_time_limit_has_passed(void **state)
 {
     (void)state;
     limit(2 * TTR_MS);
-    int64_t start = fixture_begin(fixture, 0, stub_job(1, TTR_MS));
+    int64_t start = background_fixture_begin(fixture, 0, stub_job(1, TTR_MS));
     for (int64_t now = start; now < start + 2 * TTR_US;)
         now = beat(now);
     size_t before = touches();
     assert_int_equal(before, 5); /* at each third but the last, when the time is over */
-    assert_int_equal(fixture_count(fixture, BIDE_WORK_OVERRAN, 1), 0);
+    assert_int_equal(background_fixture_count(fixture, BIDE_WORK_OVERRAN, 1), 0);
     beat(start + 2 * TTR_US);
-    assert_int_equal(fixture_count(fixture, BIDE_WORK_OVERRAN, 1), 1);
+    assert_int_equal(background_fixture_count(fixture, BIDE_WORK_OVERRAN, 1), 1);
     assert_int_equal(beat(start + 5 * TTR_US), NEVER);
     assert_int_equal(touches(), before);
 }
@@ -101,7 +101,7 @@ static void a_touch_that_failed_is_tried_again_soon(void **state)
     (void)state;
     static const int codes[] = {BIDE_EIO, BIDE_EBUSY, BIDE_ENOMEM, BIDE_EUNKNOWN, BIDE_CLOSED};
     limit(BIDE_FOREVER);
-    int64_t start = fixture_begin(fixture, 0, stub_job(1, TTR_MS));
+    int64_t start = background_fixture_begin(fixture, 0, stub_job(1, TTR_MS));
     int64_t now = start + THIRD;
     for (size_t i = 0; i < COUNT_OF(codes); i++) {
         stub_once(fixture->stub, BIDE_OP_TOUCH_MANY, codes[i]);
@@ -109,27 +109,27 @@ static void a_touch_that_failed_is_tried_again_soon(void **state)
         int64_t due = beat(now + 1);
         assert_int_equal(touches(), i + 1);
         assert_in_range(due, now + 2, now + TTR_US / 10 + 1);
-        assert_int_equal(fixture_context(fixture, 0)->lease_end, start + TTR_US);
+        assert_int_equal(background_fixture_context(fixture, 0)->lease_end, start + TTR_US);
         now = due;
     }
     beat(now);
-    assert_int_equal(fixture_context(fixture, 0)->lease_end, now + TTR_US);
-    assert_int_equal(fixture_reason(fixture, 0), BIDE_REASON_NONE);
+    assert_int_equal(background_fixture_context(fixture, 0)->lease_end, now + TTR_US);
+    assert_int_equal(background_fixture_reason(fixture, 0), BIDE_REASON_NONE);
 }
 
 static void a_lease_that_is_lost_is_told_to_its_handler_only(void **state)
 {
     (void)state;
     limit(BIDE_FOREVER);
-    fixture_begin(fixture, 0, stub_job(1, TTR_MS));
-    fixture_begin(fixture, 1, stub_job(2, TTR_MS));
-    int64_t start = fixture_begin(fixture, 2, stub_job(3, TTR_MS));
+    background_fixture_begin(fixture, 0, stub_job(1, TTR_MS));
+    background_fixture_begin(fixture, 1, stub_job(2, TTR_MS));
+    int64_t start = background_fixture_begin(fixture, 2, stub_job(3, TTR_MS));
     fixture->stub->touch_codes[2] = BIDE_LEASE_LOST;
     fixture->stub->touch_codes[3] = BIDE_NOT_FOUND;
     beat(start + THIRD);
-    assert_int_equal(fixture_reason(fixture, 0), BIDE_REASON_NONE);
-    assert_int_equal(fixture_reason(fixture, 1), BIDE_REASON_LEASE_LOST);
-    assert_int_equal(fixture_reason(fixture, 2), BIDE_REASON_LEASE_LOST);
+    assert_int_equal(background_fixture_reason(fixture, 0), BIDE_REASON_NONE);
+    assert_int_equal(background_fixture_reason(fixture, 1), BIDE_REASON_LEASE_LOST);
+    assert_int_equal(background_fixture_reason(fixture, 2), BIDE_REASON_LEASE_LOST);
     beat(start + 2 * THIRD);
     assert_int_equal(last_touch().count, 1);
     assert_int_equal(last_touch().id, 1);
@@ -139,13 +139,13 @@ static void a_cancel_that_a_touch_tells_reaches_its_handler_only(void **state)
 {
     (void)state;
     limit(BIDE_FOREVER);
-    fixture_begin(fixture, 0, stub_job(1, TTR_MS));
-    int64_t start = fixture_begin(fixture, 1, stub_job(2, TTR_MS));
+    background_fixture_begin(fixture, 0, stub_job(1, TTR_MS));
+    int64_t start = background_fixture_begin(fixture, 1, stub_job(2, TTR_MS));
     fixture->stub->touch_codes[2] = BIDE_CANCEL_WANTED;
     beat(start + THIRD);
-    assert_int_equal(fixture_reason(fixture, 0), BIDE_REASON_NONE);
-    assert_int_equal(fixture_reason(fixture, 1), BIDE_REASON_CANCELLED);
-    assert_int_equal(fixture_context(fixture, 1)->lease_end, start + THIRD + TTR_US);
+    assert_int_equal(background_fixture_reason(fixture, 0), BIDE_REASON_NONE);
+    assert_int_equal(background_fixture_reason(fixture, 1), BIDE_REASON_CANCELLED);
+    assert_int_equal(background_fixture_context(fixture, 1)->lease_end, start + THIRD + TTR_US);
 }
 
 static void an_answer_that_comes_when_the_slot_has_another_job_changes_nothing(void **state)
@@ -153,15 +153,15 @@ static void an_answer_that_comes_when_the_slot_has_another_job_changes_nothing(v
     (void)state;
     limit(BIDE_FOREVER);
     stub_rule(fixture->stub, BIDE_OP_TOUCH_MANY, HELD, BIDE_OK);
-    int64_t start = fixture_begin(fixture, 0, stub_job(1, TTR_MS));
+    int64_t start = background_fixture_begin(fixture, 0, stub_job(1, TTR_MS));
     beat(start + THIRD);
-    fixture_finish(fixture, 0);
-    int64_t second = fixture_begin(fixture, 0, stub_job(2, TTR_MS));
+    background_fixture_finish(fixture, 0);
+    int64_t second = background_fixture_begin(fixture, 0, stub_job(2, TTR_MS));
     fixture->stub->touch_codes[1] = BIDE_LEASE_LOST;
     assert_true(stub_release(fixture->stub, BIDE_OP_TOUCH_MANY, BIDE_OK));
     beat(start);
-    assert_int_equal(fixture_reason(fixture, 0), BIDE_REASON_NONE);
-    assert_int_equal(fixture_context(fixture, 0)->lease_end, second + TTR_US);
+    assert_int_equal(background_fixture_reason(fixture, 0), BIDE_REASON_NONE);
+    assert_int_equal(background_fixture_context(fixture, 0)->lease_end, second + TTR_US);
 }
 
 static void a_touch_that_is_under_way_does_not_keep_the_keeper_awake(void **state)
@@ -169,10 +169,10 @@ static void a_touch_that_is_under_way_does_not_keep_the_keeper_awake(void **stat
     (void)state;
     limit(BIDE_FOREVER);
     stub_rule(fixture->stub, BIDE_OP_TOUCH_MANY, HELD, BIDE_OK);
-    int64_t start = fixture_begin(fixture, 0, stub_job(1, TTR_MS));
-    fixture_begin(fixture, 1, stub_job(2, 10 * TTR_MS));
+    int64_t start = background_fixture_begin(fixture, 0, stub_job(1, TTR_MS));
+    background_fixture_begin(fixture, 1, stub_job(2, 10 * TTR_MS));
     beat(start + THIRD);
-    bide_context_progress(fixture_context(fixture, 1), "half");
+    bide_context_progress(background_fixture_context(fixture, 1), "half");
     int64_t now = start + 2 * THIRD + 1; /* both are due again */
     assert_true(beat(now) > now);
     assert_int_equal(touches(), 1);
@@ -188,11 +188,11 @@ static void a_lease_that_nobody_could_extend_is_lost_by_the_clock(void **state)
     (void)state;
     limit(BIDE_FOREVER);
     stub_rule(fixture->stub, BIDE_OP_TOUCH_MANY, HELD, BIDE_OK);
-    int64_t start = fixture_begin(fixture, 0, stub_job(1, TTR_MS));
+    int64_t start = background_fixture_begin(fixture, 0, stub_job(1, TTR_MS));
     beat(start + THIRD);
     assert_int_equal(beat(start + TTR_US - 1), start + TTR_US);
     assert_int_equal(beat(start + TTR_US), NEVER);
-    assert_true(fixture_context(fixture, 0)->lease_end_reported);
+    assert_true(background_fixture_context(fixture, 0)->lease_end_reported);
     assert_true(stub_release(fixture->stub, BIDE_OP_TOUCH_MANY, BIDE_EIO));
 }
 
@@ -200,17 +200,17 @@ static void a_keeper_that_comes_when_all_is_over_has_nothing_more_to_do(void **s
 {
     (void)state;
     limit(2 * TTR_MS);
-    int64_t start = fixture_begin(fixture, 0, stub_job(1, TTR_MS));
+    int64_t start = background_fixture_begin(fixture, 0, stub_job(1, TTR_MS));
     assert_int_equal(beat(start + 3 * TTR_US), NEVER);
     assert_int_equal(touches(), 0);
-    assert_int_equal(fixture_count(fixture, BIDE_WORK_OVERRAN, 1), 1);
+    assert_int_equal(background_fixture_count(fixture, BIDE_WORK_OVERRAN, 1), 1);
 }
 
 static void only_the_last_line_of_progress_is_sent_and_the_lease_stays(void **state)
 {
     (void)state;
-    int64_t start = fixture_begin(fixture, 0, stub_job(1, TTR_MS));
-    struct bide_context *context = fixture_context(fixture, 0);
+    int64_t start = background_fixture_begin(fixture, 0, stub_job(1, TTR_MS));
+    struct bide_context *context = background_fixture_context(fixture, 0);
     bide_context_progress(context, "%d of 10", 1);
     bide_context_progress(context, "%d of 10", 2);
     int64_t now = context->progress_at;
@@ -228,9 +228,9 @@ static void only_the_last_line_of_progress_is_sent_and_the_lease_stays(void **st
 static void progress_that_was_not_taken_is_sent_again(void **state)
 {
     (void)state;
-    fixture_begin(fixture, 0, stub_job(1, TTR_MS));
-    bide_context_progress(fixture_context(fixture, 0), "half");
-    int64_t now = fixture_context(fixture, 0)->progress_at;
+    background_fixture_begin(fixture, 0, stub_job(1, TTR_MS));
+    bide_context_progress(background_fixture_context(fixture, 0), "half");
+    int64_t now = background_fixture_context(fixture, 0)->progress_at;
     stub_once(fixture->stub, BIDE_OP_TOUCH_MANY, BIDE_EIO);
     beat(now);
     int64_t due = beat(now + 1);
@@ -243,8 +243,8 @@ static void progress_goes_along_when_the_lease_is_extended(void **state)
 {
     (void)state;
     limit(BIDE_FOREVER);
-    int64_t start = fixture_begin(fixture, 0, stub_job(1, TTR_MS));
-    bide_context_progress(fixture_context(fixture, 0), "half");
+    int64_t start = background_fixture_begin(fixture, 0, stub_job(1, TTR_MS));
+    bide_context_progress(background_fixture_context(fixture, 0), "half");
     beat(start + THIRD);
     beat(start + THIRD + 1);
     assert_int_equal(touches(), 1);
@@ -256,23 +256,24 @@ static void times_as_long_as_there_are_do_not_overflow(void **state)
 {
     (void)state;
     limit(BIDE_TIME_MAX_MS);
-    int64_t start = fixture_begin(fixture, 0, stub_job(1, BIDE_TIME_MAX_MS - 1));
+    int64_t start = background_fixture_begin(fixture, 0, stub_job(1, BIDE_TIME_MAX_MS - 1));
     int64_t due = beat(start);
     assert_true(due > start && due < NEVER);
     assert_int_equal(touches(), 0);
     beat(due);
     assert_int_equal(touches(), 1);
     limit(BIDE_FOREVER);
-    start = fixture_begin(fixture, 1, stub_job(2, BIDE_TIME_MAX_MS));
+    start = background_fixture_begin(fixture, 1, stub_job(2, BIDE_TIME_MAX_MS));
     assert_true(beat(start) > start);
-    assert_int_equal(bide_context_left_ms(fixture_context(fixture, 1)), BIDE_TIME_MAX_MS);
+    assert_int_equal(bide_context_left_ms(background_fixture_context(fixture, 1)),
+                     BIDE_TIME_MAX_MS);
 }
 
 static void a_ttr_of_a_millisecond_is_extended_within_it(void **state)
 {
     (void)state;
     limit(BIDE_FOREVER);
-    int64_t start = fixture_begin(fixture, 0, stub_job(1, 1));
+    int64_t start = background_fixture_begin(fixture, 0, stub_job(1, 1));
     int64_t due = beat(start);
     assert_in_range(due, start + 1, start + 999);
     beat(due);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#define _GNU_SOURCE /* pipe2 */
 #include "scratch.h"
 
 #include "server/logger.h"

@@ -252,7 +252,7 @@ static void a_removed_job_is_not_there(void **state)
     commit_sized(store, 2, 10);
     struct bi_record remove[2] = {{.kind = BI_REMOVE, .image = {.id = 1, .body_size = 100000}},
                                   {.kind = BI_REMOVE, .image = {.id = 2, .body_size = 10}}};
-    commit(store, remove, 2);
+    commit_records(store, remove, 2);
     struct seen seen;
     assert_int_equal(fetch(1, &seen), BIDE_NOT_FOUND);
     assert_int_equal(fetch(2, &seen), BIDE_NOT_FOUND);
@@ -447,7 +447,7 @@ static void a_scan_comes_in_pages_in_the_order_of_ids(void **state)
     struct bi_record records[250];
     for (size_t i = 0; i < COUNT_OF(records); i++)
         records[i] = insert_of(3 * (COUNT_OF(records) - i));
-    commit(store, records, COUNT_OF(records));
+    commit_records(store, records, COUNT_OF(records));
     uint64_t count;
     assert_int_equal(store->ops->count(store, 301, &count, error), BIDE_OK);
     assert_int_equal(count, 100);
@@ -506,7 +506,7 @@ static void who_is_shown_a_row_can_stop(void **state)
 {
     (void)state;
     struct bi_record records[3] = {insert_of(1), insert_of(2), insert_of(3)};
-    commit(store, records, 3);
+    commit_records(store, records, 3);
     int calls = 0;
     uint64_t after = 0;
     assert_int_equal(store->ops->scan(store, &after, 10, 10, stop, &calls, error), BIDE_ENOMEM);
@@ -529,13 +529,13 @@ static void pauses_are_kept_changed_and_ended(void **state)
 {
     (void)state;
     struct bi_record records[3] = {pause_of("a", 100), pause_of("b", BI_NEVER), pause_of("c", 300)};
-    commit(store, records, 3);
+    commit_records(store, records, 3);
     reopen();
     struct seen seen = {.count = 0};
     assert_int_equal(store->ops->scan_pauses(store, see, &seen, error), BIDE_OK);
     assert_int_equal(seen.count, 3);
     struct bi_record then[3] = {pause_of("a", 0), pause_of("c", 0), pause_of("b", 700)};
-    commit(store, then, 3);
+    commit_records(store, then, 3);
     reopen();
     memset(&seen, 0, sizeof(seen));
     assert_int_equal(store->ops->scan_pauses(store, see, &seen, error), BIDE_OK);

@@ -94,7 +94,7 @@ static void whether_a_record_is_in_the_file_can_be_told(void **state)
     (void)state;
     struct bi_record insert = insert_sized(3, 1000);
     assert_int_equal(holds(&insert), 0);
-    commit(store, &insert, 1);
+    commit_records(store, &insert, 1);
     assert_int_equal(holds(&insert), 1);
     bide_buf_unref(insert.image.body);
 
@@ -106,7 +106,7 @@ static void whether_a_record_is_in_the_file_can_be_told(void **state)
     update.image.bury_order = 9;
     update.image.last_error = bide_buf_new("why", 3);
     assert_int_equal(holds(&update), 0);
-    commit(store, &update, 1);
+    commit_records(store, &update, 1);
     assert_int_equal(holds(&update), 1);
     struct bi_record other = update;
     other.image.bury_order = 10;
@@ -121,17 +121,17 @@ static void whether_a_record_is_in_the_file_can_be_told(void **state)
 
     struct bi_record remove = {.kind = BI_REMOVE, .image = {.id = 3, .body_size = 1000}};
     assert_int_equal(holds(&remove), 0);
-    commit(store, &remove, 1);
+    commit_records(store, &remove, 1);
     assert_int_equal(holds(&remove), 1);
 
     struct bi_record pause = {.kind = BI_PAUSE, .image = {.due = 500, .topic = "mail"}};
     struct bi_record resume = {.kind = BI_PAUSE, .image = {.due = 0, .topic = "mail"}};
     assert_int_equal(holds(&pause), 0);
     assert_int_equal(holds(&resume), 1);
-    commit(store, &pause, 1);
+    commit_records(store, &pause, 1);
     assert_int_equal(holds(&pause), 1);
     assert_int_equal(holds(&resume), 0);
-    commit(store, &resume, 1);
+    commit_records(store, &resume, 1);
     assert_int_equal(holds(&resume), 1);
 }
 
@@ -307,7 +307,7 @@ static void rows_that_make_no_sense_are_told_and_set_aside(void **state)
         assert_int_equal(counts[1], 0);
         struct bi_record remove[2] = {{.kind = BI_REMOVE, .image = {.id = 1, .body_size = 1000}},
                                       {.kind = BI_REMOVE, .image = {.id = 3, .body_size = 1000}}};
-        commit(store, remove, 2);
+        commit_records(store, remove, 2);
     }
     /* They are kept, with their bodies, for whoever wants to look. */
     alter(file, "CREATE TEMP TABLE t(x CHECK(x=1)); "

@@ -6,13 +6,13 @@
 
 #define TTR_MS 60000
 
-static struct fixture *fixture;
+static struct background_fixture *fixture;
 static int64_t start; /* when the test began */
 
 static int set_up(void **state)
 {
     (void)state;
-    fixture = fixture_new();
+    fixture = background_fixture_new();
     start = bi_clock_boot();
     return 0;
 }
@@ -20,7 +20,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     (void)state;
-    fixture_free(fixture);
+    background_fixture_free(fixture);
     return 0;
 }
 
@@ -43,7 +43,7 @@ static size_t op_count(bide_op_kind kind, uint64_t id)
 
 static void begin(size_t thread, uint64_t id)
 {
-    fixture_begin(fixture, thread, stub_job(id, TTR_MS));
+    background_fixture_begin(fixture, thread, stub_job(id, TTR_MS));
 }
 
 static void a_cancel_reaches_its_handler_and_no_other(void **state)
@@ -54,12 +54,12 @@ static void a_cancel_reaches_its_handler_and_no_other(void **state)
         begin(id - 1, id);
     assert_true(stub_emit_event(fixture->stub, 2, 0));
     run_at(start + 1);
-    assert_int_equal(fixture_reason(fixture, 0), BIDE_REASON_NONE);
-    assert_int_equal(fixture_reason(fixture, 1), BIDE_REASON_CANCELLED);
-    assert_int_equal(fixture_reason(fixture, 2), BIDE_REASON_NONE);
+    assert_int_equal(background_fixture_reason(fixture, 0), BIDE_REASON_NONE);
+    assert_int_equal(background_fixture_reason(fixture, 1), BIDE_REASON_CANCELLED);
+    assert_int_equal(background_fixture_reason(fixture, 2), BIDE_REASON_NONE);
     assert_true(stub_emit_event(fixture->stub, 3, 0));
     run_at(start + 2);
-    assert_int_equal(fixture_reason(fixture, 2), BIDE_REASON_CANCELLED);
+    assert_int_equal(background_fixture_reason(fixture, 2), BIDE_REASON_CANCELLED);
     assert_int_equal(op_count(BIDE_OP_EVENTS, 0), 3);
     assert_int_equal(op_count(BIDE_OP_SUBSCRIBE, 0), 1);
 }
@@ -82,13 +82,13 @@ static void a_cancel_that_comes_before_the_handler_begins_is_kept_for_it(void **
     assert_true(stub_emit_event(fixture->stub, 1, 0));
     run_at(start + 1);
     begin(0, 1);
-    assert_int_equal(fixture_reason(fixture, 0), BIDE_REASON_NONE);
+    assert_int_equal(background_fixture_reason(fixture, 0), BIDE_REASON_NONE);
     bi_subscriber_check_cancel(fixture->background, thread);
-    assert_int_equal(fixture_reason(fixture, 0), BIDE_REASON_CANCELLED);
-    fixture_finish(fixture, 0);
+    assert_int_equal(background_fixture_reason(fixture, 0), BIDE_REASON_CANCELLED);
+    background_fixture_finish(fixture, 0);
     begin(0, 2);
     bi_subscriber_check_cancel(fixture->background, thread);
-    assert_int_equal(fixture_reason(fixture, 0), BIDE_REASON_NONE);
+    assert_int_equal(background_fixture_reason(fixture, 0), BIDE_REASON_NONE);
 }
 
 static void a_job_whose_cancel_may_have_been_forgotten_is_looked_at(void **state)
@@ -102,10 +102,10 @@ static void a_job_whose_cancel_may_have_been_forgotten_is_looked_at(void **state
     fixture->stub->cancel_wanted[100 % STUB_IDS] = true;
     begin(0, 100);
     bi_subscriber_check_cancel(fixture->background, &fixture->worker->threads[0]);
-    assert_int_equal(fixture_reason(fixture, 0), BIDE_REASON_NONE);
+    assert_int_equal(background_fixture_reason(fixture, 0), BIDE_REASON_NONE);
     run_at(bi_clock_boot());
     assert_int_equal(op_count(BIDE_OP_JOB_STATS, 100), 1);
-    assert_int_equal(fixture_reason(fixture, 0), BIDE_REASON_CANCELLED);
+    assert_int_equal(background_fixture_reason(fixture, 0), BIDE_REASON_CANCELLED);
 }
 
 static void a_feed_that_breaks_is_made_again_and_jobs_are_looked_at_meanwhile(void **state)
@@ -124,8 +124,8 @@ static void a_feed_that_breaks_is_made_again_and_jobs_are_looked_at_meanwhile(vo
     fixture->stub->cancel_wanted[2] = true;
     run_at(due);
     assert_int_equal(op_count(BIDE_OP_JOB_STATS, 2), 2);
-    assert_int_equal(fixture_reason(fixture, 0), BIDE_REASON_NONE);
-    assert_int_equal(fixture_reason(fixture, 1), BIDE_REASON_CANCELLED);
+    assert_int_equal(background_fixture_reason(fixture, 0), BIDE_REASON_NONE);
+    assert_int_equal(background_fixture_reason(fixture, 1), BIDE_REASON_CANCELLED);
     assert_int_equal(op_count(BIDE_OP_SUBSCRIBE, 0), 1);
     run_at(start + 6000000); /* it is tried, and refused */
     assert_int_equal(op_count(BIDE_OP_SUBSCRIBE, 0), 2);
@@ -149,8 +149,8 @@ static void events_that_were_lost_lead_to_a_look_at_all_that_runs(void **state)
     run_at(start + 1);
     assert_int_equal(op_count(BIDE_OP_JOB_STATS, 1), 1);
     assert_int_equal(op_count(BIDE_OP_JOB_STATS, 2), 1);
-    assert_int_equal(fixture_reason(fixture, 0), BIDE_REASON_CANCELLED);
-    assert_int_equal(fixture_reason(fixture, 1), BIDE_REASON_NONE);
+    assert_int_equal(background_fixture_reason(fixture, 0), BIDE_REASON_CANCELLED);
+    assert_int_equal(background_fixture_reason(fixture, 1), BIDE_REASON_NONE);
     assert_int_equal(run_at(start + 10 * QUERY_INTERVAL_US), NEVER);
     assert_int_equal(op_count(BIDE_OP_JOB_STATS, 0), 2);
 }
@@ -166,7 +166,7 @@ static void jobs_that_ran_before_there_was_a_feed_are_looked_at_once(void **stat
     assert_true(stub_release(fixture->stub, BIDE_OP_SUBSCRIBE, BIDE_OK));
     run_at(bi_clock_boot());
     assert_int_equal(op_count(BIDE_OP_JOB_STATS, 1), 1);
-    assert_int_equal(fixture_reason(fixture, 0), BIDE_REASON_CANCELLED);
+    assert_int_equal(background_fixture_reason(fixture, 0), BIDE_REASON_CANCELLED);
 }
 
 static void a_look_finds_that_a_job_is_gone_and_tells_its_handler_only(void **state)
@@ -178,8 +178,8 @@ static void a_look_finds_that_a_job_is_gone_and_tells_its_handler_only(void **st
     begin(1, 2);
     stub_once(fixture->stub, BIDE_OP_JOB_STATS, BIDE_NOT_FOUND);
     run_at(bi_clock_boot() + 2 * QUERY_INTERVAL_US);
-    assert_int_equal(fixture_reason(fixture, 0), BIDE_REASON_LEASE_LOST);
-    assert_int_equal(fixture_reason(fixture, 1), BIDE_REASON_NONE);
+    assert_int_equal(background_fixture_reason(fixture, 0), BIDE_REASON_LEASE_LOST);
+    assert_int_equal(background_fixture_reason(fixture, 1), BIDE_REASON_NONE);
 }
 
 static void a_look_that_fails_says_nothing(void **state)
@@ -194,7 +194,7 @@ static void a_look_that_fails_says_nothing(void **state)
         stub_rule(fixture->stub, BIDE_OP_JOB_STATS, AT_ONCE, codes[i]);
         now += 2 * QUERY_INTERVAL_US;
         assert_true(run_at(now) > now);
-        assert_int_equal(fixture_reason(fixture, 0), BIDE_REASON_NONE);
+        assert_int_equal(background_fixture_reason(fixture, 0), BIDE_REASON_NONE);
     }
     assert_int_equal(op_count(BIDE_OP_JOB_STATS, 1), COUNT_OF(codes));
 }
@@ -210,12 +210,12 @@ static void a_look_that_is_under_way_does_not_keep_the_keeper_awake(void **state
     int64_t now = bi_clock_boot() + QUERY_INTERVAL_US;
     assert_true(run_at(now) > now);
     assert_int_equal(op_count(BIDE_OP_JOB_STATS, 0), 1);
-    fixture_finish(fixture, 0);
+    background_fixture_finish(fixture, 0);
     begin(0, 3); /* what comes back is about another job */
     assert_true(stub_release(fixture->stub, BIDE_OP_JOB_STATS, BIDE_NOT_FOUND));
     stub_rule(fixture->stub, BIDE_OP_JOB_STATS, AT_ONCE, BIDE_OK);
     run_at(now);
-    assert_int_equal(fixture_reason(fixture, 0), BIDE_REASON_NONE);
+    assert_int_equal(background_fixture_reason(fixture, 0), BIDE_REASON_NONE);
     assert_int_equal(op_count(BIDE_OP_JOB_STATS, 2), 1);
 }
 

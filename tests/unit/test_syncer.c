@@ -7,13 +7,13 @@
 #define TTR_MS 60000
 #define TTR_US INT64_C(60000000)
 
-static struct fixture *fixture;
+static struct background_fixture *fixture;
 static struct ack ack;
 
 static int set_up(void **state)
 {
     (void)state;
-    fixture = fixture_new();
+    fixture = background_fixture_new();
     ack = (struct ack){0};
     return 0;
 }
@@ -22,7 +22,7 @@ static int tear_down(void **state)
 {
     (void)state;
     bi_ack_clear(&ack);
-    fixture_free(fixture);
+    background_fixture_free(fixture);
     return 0;
 }
 
@@ -31,8 +31,8 @@ static int64_t return_from(uint64_t id, int outcome, int64_t retain_ms)
 {
     bide_job job = stub_job(id, TTR_MS);
     job.retain_ms = retain_ms;
-    int64_t start = fixture_begin(fixture, 0, job);
-    struct bide_context *context = fixture_context(fixture, 0);
+    int64_t start = background_fixture_begin(fixture, 0, job);
+    struct bide_context *context = background_fixture_context(fixture, 0);
     if (retain_ms > 0)
         assert_int_equal(bide_context_result(context, "five", 4), BIDE_OK);
     outcome = bi_ack_check_outcome(context, outcome);
@@ -93,10 +93,10 @@ static void what_is_owed_is_told_again_until_the_queue_takes_it(void **state)
         sync_at(at);
         assert_int_equal(op_count(BIDE_OP_DELETE), i);
     }
-    assert_int_equal(fixture_count(fixture, BIDE_WORK_DONE, 1), 0);
+    assert_int_equal(background_fixture_count(fixture, BIDE_WORK_DONE, 1), 0);
     sync_at(next_retry());
-    assert_int_equal(fixture_count(fixture, BIDE_WORK_DONE, 1), 1);
-    assert_int_equal(fixture_count(fixture, BIDE_WORK_DEFERRED, 1), 1);
+    assert_int_equal(background_fixture_count(fixture, BIDE_WORK_DONE, 1), 1);
+    assert_int_equal(background_fixture_count(fixture, BIDE_WORK_DEFERRED, 1), 1);
     assert_int_equal(fixture->worker->pending_ack_count, 0);
 }
 
@@ -124,13 +124,13 @@ static void at_the_end_of_the_lease_it_is_given_up(void **state)
     int64_t start = defer_delete(1, BIDE_EIO);
     sync_at(start + TTR_US - 1);
     assert_int_equal(op_count(BIDE_OP_DELETE), 1);
-    assert_int_equal(fixture_count(fixture, BIDE_WORK_GIVEN_UP, 1), 0);
+    assert_int_equal(background_fixture_count(fixture, BIDE_WORK_GIVEN_UP, 1), 0);
     int64_t due = sync_at(start + TTR_US - 1);
     assert_int_equal(due, start + TTR_US);
     assert_int_equal(sync_at(due), NEVER);
     assert_int_equal(op_count(BIDE_OP_DELETE), 1);
-    assert_int_equal(fixture_count(fixture, BIDE_WORK_GIVEN_UP, 1), 1);
-    assert_int_equal(fixture_last(fixture)->code, BIDE_EIO);
+    assert_int_equal(background_fixture_count(fixture, BIDE_WORK_GIVEN_UP, 1), 1);
+    assert_int_equal(background_fixture_last(fixture)->code, BIDE_EIO);
     assert_int_equal(fixture->worker->pending_ack_count, 0);
 }
 
@@ -145,7 +145,7 @@ static void an_answer_that_is_under_way_is_not_told_twice(void **state)
     assert_true(bi_syncer_abandon(fixture->background));
     assert_true(stub_release(fixture->stub, BIDE_OP_DELETE, BIDE_OK));
     sync_at(start + 2 * TTR_US);
-    assert_int_equal(fixture_count(fixture, BIDE_WORK_DONE, 1), 1);
+    assert_int_equal(background_fixture_count(fixture, BIDE_WORK_DONE, 1), 1);
     assert_false(bi_syncer_abandon(fixture->background));
 }
 
@@ -159,11 +159,11 @@ static void several_are_owed_and_each_goes_its_own_way(void **state)
     stub_once(fixture->stub, BIDE_OP_DELETE, BIDE_EIO);        /* the last one comes first */
     stub_once(fixture->stub, BIDE_OP_DELETE, BIDE_LEASE_LOST); /* then the one in the middle */
     sync_at(start + 1000000);
-    assert_int_equal(fixture_count(fixture, BIDE_WORK_DONE, 1), 1);
-    assert_int_equal(fixture_count(fixture, BIDE_WORK_LOST, 2), 1);
+    assert_int_equal(background_fixture_count(fixture, BIDE_WORK_DONE, 1), 1);
+    assert_int_equal(background_fixture_count(fixture, BIDE_WORK_LOST, 2), 1);
     assert_int_equal(fixture->worker->pending_ack_count, 1);
     sync_at(next_retry());
-    assert_int_equal(fixture_count(fixture, BIDE_WORK_DONE, 3), 1);
+    assert_int_equal(background_fixture_count(fixture, BIDE_WORK_DONE, 3), 1);
 }
 
 static void after_an_answer_that_was_lost_a_job_that_is_gone_was_done(void **state)
@@ -172,8 +172,8 @@ static void after_an_answer_that_was_lost_a_job_that_is_gone_was_done(void **sta
     defer_delete(1, BIDE_EUNKNOWN);
     stub_once(fixture->stub, BIDE_OP_DELETE, BIDE_NOT_FOUND);
     sync_at(next_retry());
-    assert_int_equal(fixture_count(fixture, BIDE_WORK_DONE, 1), 1);
-    assert_int_equal(fixture_count(fixture, BIDE_WORK_LOST, 1), 0);
+    assert_int_equal(background_fixture_count(fixture, BIDE_WORK_DONE, 1), 1);
+    assert_int_equal(background_fixture_count(fixture, BIDE_WORK_LOST, 1), 0);
 }
 
 static void after_an_answer_that_was_lost_a_lost_lease_is_one(void **state)
@@ -182,8 +182,8 @@ static void after_an_answer_that_was_lost_a_lost_lease_is_one(void **state)
     defer_delete(1, BIDE_EUNKNOWN);
     stub_once(fixture->stub, BIDE_OP_DELETE, BIDE_LEASE_LOST);
     sync_at(next_retry());
-    assert_int_equal(fixture_count(fixture, BIDE_WORK_DONE, 1), 0);
-    assert_int_equal(fixture_count(fixture, BIDE_WORK_LOST, 1), 1);
+    assert_int_equal(background_fixture_count(fixture, BIDE_WORK_DONE, 1), 0);
+    assert_int_equal(background_fixture_count(fixture, BIDE_WORK_LOST, 1), 1);
 }
 
 static void a_result_that_may_have_been_heard_is_looked_for(void **state)
@@ -193,10 +193,10 @@ static void a_result_that_may_have_been_heard_is_looked_for(void **state)
     defer(BIDE_EUNKNOWN);
     stub_once(fixture->stub, BIDE_OP_DONE, BIDE_LEASE_LOST);
     sync_at(next_retry());
-    assert_int_equal(fixture_count(fixture, BIDE_WORK_LOST, 1), 0);
+    assert_int_equal(background_fixture_count(fixture, BIDE_WORK_LOST, 1), 0);
     sync_at(next_retry());
     assert_int_equal(op_count(BIDE_OP_RESULT), 1);
-    assert_int_equal(fixture_count(fixture, BIDE_WORK_DONE, 1), 1);
+    assert_int_equal(background_fixture_count(fixture, BIDE_WORK_DONE, 1), 1);
 }
 
 static void a_result_that_is_not_there_was_not_heard(void **state)
@@ -208,8 +208,8 @@ static void a_result_that_is_not_there_was_not_heard(void **state)
     stub_once(fixture->stub, BIDE_OP_RESULT, BIDE_NOT_FOUND);
     sync_at(next_retry());
     sync_at(next_retry());
-    assert_int_equal(fixture_count(fixture, BIDE_WORK_DONE, 1), 0);
-    assert_int_equal(fixture_count(fixture, BIDE_WORK_LOST, 1), 1);
+    assert_int_equal(background_fixture_count(fixture, BIDE_WORK_DONE, 1), 0);
+    assert_int_equal(background_fixture_count(fixture, BIDE_WORK_LOST, 1), 1);
 }
 
 static void a_result_is_told_again_with_its_bytes(void **state)
@@ -222,7 +222,7 @@ static void a_result_is_told_again_with_its_bytes(void **state)
     sync_at(next_retry());
     assert_string_equal(stub_await(fixture->stub, BIDE_OP_DONE, 1, 1).text, "five");
     assert_string_equal(stub_await(fixture->stub, BIDE_OP_DONE, 1, 2).text, "five");
-    assert_int_equal(fixture_count(fixture, BIDE_WORK_DONE, 1), 1);
+    assert_int_equal(background_fixture_count(fixture, BIDE_WORK_DONE, 1), 1);
 }
 
 static void a_result_that_is_too_big_becomes_a_failure(void **state)
@@ -233,9 +233,9 @@ static void a_result_that_is_too_big_becomes_a_failure(void **state)
     sync_at(next_retry());
     assert_string_equal(stub_await(fixture->stub, BIDE_OP_FAIL, 1, 1).text,
                         "the result is too big: 4 bytes");
-    assert_int_equal(fixture_count(fixture, BIDE_WORK_RETRIED, 1), 1);
-    assert_int_equal(fixture_count(fixture, BIDE_WORK_DEFERRED, 1), 0);
-    assert_string_equal(fixture_last(fixture)->text, "the result is too big: 4 bytes");
+    assert_int_equal(background_fixture_count(fixture, BIDE_WORK_RETRIED, 1), 1);
+    assert_int_equal(background_fixture_count(fixture, BIDE_WORK_DEFERRED, 1), 0);
+    assert_string_equal(background_fixture_last(fixture)->text, "the result is too big: 4 bytes");
 }
 
 static void where_there_is_no_fail_a_job_is_released(void **state)
@@ -246,9 +246,9 @@ static void where_there_is_no_fail_a_job_is_released(void **state)
     sync_at(next_retry());
     struct stub_record release = stub_await(fixture->stub, BIDE_OP_RELEASE, 1, 1);
     assert_true(release.delay_ms > 0);
-    assert_int_equal(fixture_count(fixture, BIDE_WORK_RETRIED, 1), 1);
-    assert_int_equal(fixture_last(fixture)->delay_ms, release.delay_ms);
-    assert_string_equal(fixture_last(fixture)->text, "the handler answered 4711");
+    assert_int_equal(background_fixture_count(fixture, BIDE_WORK_RETRIED, 1), 1);
+    assert_int_equal(background_fixture_last(fixture)->delay_ms, release.delay_ms);
+    assert_string_equal(background_fixture_last(fixture)->text, "the handler answered 4711");
 }
 
 int main(void)

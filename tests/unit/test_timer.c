@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "core/timer.h"
 
-#include "test_alloc.h"
+#include "alloc_fixture.h"
 #include "unit.h"
 
 #include "util/hash.h"

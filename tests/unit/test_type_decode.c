@@ -2,9 +2,9 @@
 /*
  * JSON as structs: what is read, and what is refused with which sentence.
  */
+#include "alloc_fixture.h"
 #include "task/arena.h"
 #include "task/type.h"
-#include "test_alloc.h"
 #include "typed.h"
 #include "unit.h"
 

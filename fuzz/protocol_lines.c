@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * protocol_lines - the seeds of the targets that read the protocol: commands as a client may send them. The
- * mutator puts one in now and then, so that nothing needs to be stored.
+ * protocol_lines.c - the custom mutator of the targets that read the protocol (conn, parse).
+ *
+ * One mutation in three inserts a valid command, so that these targets need no seed files.
  */
-#ifndef BI_FUZZ_PROTOCOL_LINES_H
-#define BI_FUZZ_PROTOCOL_LINES_H
-
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -71,8 +69,8 @@ static const char *const fuzz_lines[] = {
     "quit\r\n",
 };
 
-/* One of the lines somewhere in the data; their size, or 0 if it has no room. */
-static inline size_t fuzz_insert(uint8_t *data, size_t size, size_t max, unsigned int seed)
+/* Inserts one of the lines somewhere in the data. Returns the new size, or 0 if the line does not fit. */
+static size_t fuzz_insert(uint8_t *data, size_t size, size_t max, unsigned int seed)
 {
     const char *line = fuzz_lines[seed % (sizeof(fuzz_lines) / sizeof(fuzz_lines[0]))];
     size_t added = strlen(line);
@@ -89,5 +87,3 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max, unsigned 
     size_t longer = seed % 3 == 0 ? fuzz_insert(data, size, max, seed / 3) : 0;
     return longer > 0 ? longer : LLVMFuzzerMutate(data, size, max);
 }
-
-#endif
