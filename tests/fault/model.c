@@ -509,11 +509,12 @@ static void do_finish_many(struct runner *runner)
             continue;
         model->concerns[i] = true;
         jobs[n] = job;
-        items[n++] = (bide_finish_item){.id = job->id,
-                                        .token = job->token,
-                                        .keep = n % 2 == 1,
-                                        .result = slice_of("result"),
-                                        .retain_ms = LATER_MS};
+        items[n] = (bide_finish_item){.id = job->id,
+                                      .token = job->token,
+                                      .keep = n % 2 == 1,
+                                      .result = slice_of("result"),
+                                      .retain_ms = LATER_MS};
+        n++;
     }
     if (n == 0)
         return;
