@@ -294,14 +294,17 @@ static int resolve_outcome(struct sqlite *sqlite, const struct bi_batch *batch,
         if (reopen(sqlite, &log_kept, text) != BIDE_OK)
             continue;
 
-        /* The failed write may have reached the file, and complete the commit there. A log that
-         * SQLite deleted at the close holds nothing any more. */
-        bool overwrite = residue == RESIDUE_COMPLETE || log_kept;
-
         /* An outcome counts only after it is final: until then a crash could reverse it. */
         int stored = is_batch_stored(sqlite, batch);
-        if (stored < 0 || (stored == 1 && !make_durable(sqlite)) ||
-            (stored == 0 && overwrite && !overwrite_wal_tail(sqlite)))
+        if (stored < 0 || (stored == 1 && !make_durable(sqlite)))
+            continue;
+
+        /* A write that failed may have reached the file and complete the commit there; the reopen
+         * does not see that while another process keeps the index. A log that SQLite deleted at the
+         * close holds nothing any more. If the disk accepts no write at all, the failed one is
+         * taken for what it reported: waiting for the disk would make every outcome unknown. */
+        bool partial = residue == RESIDUE_PARTIAL;
+        if (stored == 0 && (!partial || log_kept) && !overwrite_wal_tail(sqlite) && !partial)
             continue;
 
         /* The core may differ from the file: the caller must compare the batch before it
