@@ -371,10 +371,12 @@ static bool wrap(struct wrapped *wrapped, const char *text, size_t size,
         return false;
 
     char *at = wrapped->text;
-    memcpy(at, "[\"", 2);
+    at[0] = '[';
+    at[1] = '"';
     memset(at + 2, 'x', wrapped->pad);
     at += 2 + wrapped->pad;
-    memcpy(at, "\",", 2);
+    at[0] = '"';
+    at[1] = ',';
     memcpy(at + 2, text, size);
     at[2 + size] = ']';
     assert(at + 3 + size == wrapped->text + wrapped->size);

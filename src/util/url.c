@@ -141,7 +141,7 @@ const char *bi_url_secret_end(const char *location, size_t size)
 {
     static const char socket[] = "@unix:/";
 
-    if (size > 0 && (location[0] == '/' || strncmp(location, socket + 1, strlen(socket + 1)) == 0))
+    if (size > 0 && (location[0] == '/' || strncmp(location, "unix:/", strlen("unix:/")) == 0))
         return NULL;
 
     /* Only a path may contain an @ that is not escaped, so the secret ends before the first
