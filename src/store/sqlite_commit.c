@@ -9,6 +9,7 @@
  *     batch found in the file        make it durable, report BIDE_OK
  *     not found, no frames left      report the failure
  *     not found, frames may remain   overwrite them, then report the failure
+ *                                    (after a failed write, even if that fails, too)
  *     file cannot be read            report BIDE_EUNKNOWN; the next commit resolves it first
  *
  * Ordering   A commit holds the writer mutex, and acquires those of the scanner and the
