@@ -33,7 +33,6 @@ struct lookup {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct lookup *lookups;
 static unsigned in_progress;
-static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
 
 /* ---- fork ---- */
 
@@ -58,7 +57,9 @@ static void in_child(void)
     pthread_mutex_unlock(&lock);
 }
 
-static void register_fork_handlers(void)
+/* When the library is loaded: a fork that begins before the first lookup must find the handlers,
+ * too, or its child may inherit a mutex that no thread unlocks. */
+__attribute__((constructor)) static void register_fork_handlers(void)
 {
     pthread_atfork(before_fork, after_fork, in_child);
 }
@@ -193,8 +194,6 @@ static bool start_thread(struct lookup *lookup)
 
 struct lookup *bi_resolve_begin(const char *host, const char *port, char *reason)
 {
-    pthread_once(&fork_once, register_fork_handlers);
-
     pthread_mutex_lock(&lock);
     evict_expired();
     struct lookup *lookup = join_lookup(host, port);

@@ -27,7 +27,6 @@
 
 static pthread_mutex_t locked_mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct sqlite *locked_files; /* linked by next_locked */
-static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
 
 static void before_fork(void)
 {
@@ -52,7 +51,9 @@ static void after_fork_in_child(void)
     pthread_mutex_unlock(&locked_mutex);
 }
 
-static void register_atfork(void)
+/* When the library is loaded: a fork that begins before the first open must find the handlers, too,
+ * or its child may inherit a mutex that no thread unlocks. */
+__attribute__((constructor)) static void register_atfork(void)
 {
     pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }
@@ -174,7 +175,6 @@ static int lock_file(struct sqlite *sqlite, char *error)
 
 int bi_sqlite_lock_acquire(struct sqlite *sqlite, char *error)
 {
-    pthread_once(&fork_once, register_atfork);
     pthread_mutex_lock(&locked_mutex);
     int code = lock_file(sqlite, error);
     pthread_mutex_unlock(&locked_mutex);

@@ -28,6 +28,10 @@ static bool silent;
 static int asking;
 static _Atomic int asked_most;
 
+/* A numeric lookup, which is done with the lock of the library, takes a moment. */
+static atomic_bool slow;
+static atomic_bool entered; /* there is such a lookup */
+
 typedef int (*resolver)(const char *, const char *, const struct addrinfo *, struct addrinfo **);
 
 static resolver real;
@@ -47,6 +51,10 @@ int getaddrinfo(const char *host, const char *service, const struct addrinfo *hi
                 struct addrinfo **found)
 {
     pthread_once(&real_once, find_real);
+    if (atomic_exchange(&slow, false)) {
+        atomic_store(&entered, true);
+        usleep(200000);
+    }
     const char *end = host == NULL ? NULL : strrchr(host, '.');
     if (end == NULL || strcmp(end, ".test") != 0 || (hints->ai_flags & AI_NUMERICHOST) != 0)
         return real(host, service, hints, found);
@@ -271,7 +279,42 @@ static void a_child_may_be_forked_at_any_moment_of_a_lookup(void)
     stop(bided);
 }
 
+/* ---- a fork that begins before the first lookup ---- */
+
+static void *look_up_once(void *arg)
+{
+    char reason[BIDE_ERROR_SIZE];
+    struct lookup *lookup = bi_resolve_begin("127.0.0.1", "1", reason);
+    CHECK(lookup != NULL);
+    bi_resolve_end(lookup);
+    return arg;
+}
+
+/* Runs in fork(), after it has begun: the first lookup of this process begins. */
+static void look_up_during_fork(void)
+{
+    static bool started;
+    pthread_t thread;
+    if (started)
+        return;
+    started = true;
+    atomic_store(&slow, true);
+    CHECK(pthread_create(&thread, NULL, look_up_once, NULL) == 0);
+    CHECK(pthread_detach(thread) == 0);
+    UNTIL(atomic_load(&entered));
+}
+
+static void a_child_may_be_forked_before_the_first_lookup(void)
+{
+    struct bided *bided = serve("--url=memory:", "--listen=0");
+    int port = port_of(bided, "127.0.0.1");
+    CHECK(pthread_atfork(look_up_during_fork, NULL, NULL) == 0);
+    use_in_child("127.0.0.1", port);
+    stop(bided);
+}
+
 static const struct test tests[] = {
+    TEST(a_child_may_be_forked_before_the_first_lookup),
     TEST(open_times_out_and_the_next_one_uses_the_late_answer),
     TEST(lookups_are_bounded),
     TEST(bided_client_keeps_its_timeouts_during_lookup),
