@@ -60,8 +60,23 @@ bool bi_commit_must_hold(const struct local *local, const bide_op *op)
     return local->persistent && op->private_.hold > bi_journal_committed_batch(local->core);
 }
 
+/* Whether an op that would be held now must fail: a batch is in doubt, for which enter_in_doubt()
+ * fails the held ops only once. A reserve is held all the same: it has its job. */
+static bool must_fail_in_doubt(const struct local *local, const bide_op *op)
+{
+    bide_job *jobs;
+    bool reserved = op->private_.status == BIDE_OK && bi_op_result_reserved(op, &jobs) > 0;
+    return local->in_doubt && !local->unverified && !reserved;
+}
+
 void bi_commit_hold(struct local *local, bide_op *op)
 {
+    if (must_fail_in_doubt(local, op)) {
+        bi_commit_revoke(local, op, BIDE_EUNKNOWN, local->in_doubt_error);
+        bi_op_fifo_push(&local->completed, op);
+        return;
+    }
+
     op->private_.flags |= BI_HELD;
     bi_op_fifo_push(held_list(local, op->private_.hold), op);
     local->held_ops++;

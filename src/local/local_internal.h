@@ -266,6 +266,7 @@ void *bi_commit_run(void *arg);
 void bi_commit_join(struct local *local);
 /* Whether the op depends on a change that is not durable. */
 bool bi_commit_must_hold(const struct local *local, const bide_op *op);
+/* Holds the op until that change is durable, or fails it if a batch is in doubt. */
 void bi_commit_hold(struct local *local, bide_op *op);
 /* Whether the limit of pending ops (held, or waiting for bodies) is reached. */
 bool bi_commit_is_full(const struct local *local);

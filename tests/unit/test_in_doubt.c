@@ -173,6 +173,52 @@ static void waiting_reserve_survives_an_in_doubt_commit(void **state)
     bide_job_clear(&job);
 }
 
+#define WAITING_CALLS 20000
+
+/* A step of the queue completes a bounded number of the calls that wait for one job. Those that are left
+ * when the commit of its end is in doubt must not wait until the store is back. */
+static void all_calls_that_wait_for_an_ended_job_complete_with_eunknown(void **state)
+{
+    (void)state;
+    bide_op *calls = calloc(WAITING_CALLS, sizeof(*calls));
+    assert_non_null(calls);
+    for (size_t i = 0; i < WAITING_CALLS; i++) {
+        calls[i] = (bide_op){
+            .kind = BIDE_OP_WAIT, .cq = cq, .wait = {.id = 3, .timeout_ms = BIDE_FOREVER}};
+        assert_int_equal(submit_one(queue, &calls[i]), 1);
+    }
+    fail_commits(BIDE_EUNKNOWN, FOR_EVER);
+    bide_op end = lease_op(cq, BIDE_OP_DELETE, 3, 0);
+    assert_int_equal(submit_one(queue, &end), 1);
+    await_completions(cq, WAITING_CALLS + 1);
+    for (size_t i = 0; i < WAITING_CALLS; i++)
+        assert_int_equal(calls[i].status, BIDE_EUNKNOWN);
+    assert_int_equal(try_put("new"), BIDE_EIO);
+    fail_commits(BIDE_OK, 0);
+    free(calls);
+}
+
+/* The finish is in doubt while the reserve waits for a job, and its timeout is kept. */
+static void finish_and_reserve_in_doubt_ends_at_its_timeout(void **state)
+{
+    (void)state;
+    bide_slice name = text("nothing");
+    bide_job first, next;
+    assert_int_equal(bide_reserve(queue, "old", 0, &first), BIDE_OK);
+    bide_op op = {.kind = BIDE_OP_FINISH_AND_RESERVE, .cq = cq};
+    op.finish_and_reserve.finish = (bide_finish_item){.id = first.id, .token = first.token};
+    op.finish_and_reserve.reserve = (bide_reserve_args){
+        .topics = &name, .topic_count = 1, .timeout_ms = 50, .jobs = &next, .job_max = 1};
+    bide_job_clear(&first);
+    fail_commits(BIDE_EUNKNOWN, FOR_EVER);
+    assert_int_equal(submit_one(queue, &op), 1);
+    await_completions(cq, 1);
+    assert_int_equal(op.status, BIDE_EUNKNOWN);
+    assert_int_equal(op.finish_and_reserve.finish.status, BIDE_EUNKNOWN);
+    assert_int_equal(try_put("new"), BIDE_EIO);
+    fail_commits(BIDE_OK, 0);
+}
+
 /* ---- a full disk ---- */
 
 static void full_disk_rejects_new_jobs_only(void **state)
@@ -491,6 +537,8 @@ int main(void)
         TEST(queue_rolls_back_when_in_doubt_batch_was_lost),
         TEST(in_doubt_queue_can_be_closed),
         TEST(waiting_reserve_survives_an_in_doubt_commit),
+        TEST(all_calls_that_wait_for_an_ended_job_complete_with_eunknown),
+        TEST(finish_and_reserve_in_doubt_ends_at_its_timeout),
         TEST(full_disk_rejects_new_jobs_only),
         TEST(reopened_store_with_all_jobs_stays_in_use),
         TEST(full_verify_runs_while_the_queue_serves),
