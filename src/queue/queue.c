@@ -133,6 +133,11 @@ void bi_queue_set_close_deadline(struct bide *queue, int64_t deadline)
         backend->ops->set_close_deadline(backend, deadline);
 }
 
+bool bi_queue_has_commits(const struct bide *queue)
+{
+    return queue->backend->ops->commit != NULL;
+}
+
 bool bi_queue_commit(struct bide *queue, bool lead)
 {
     struct backend *backend = queue->backend;

@@ -38,9 +38,12 @@ static inline void bi_queue_leave(struct bide *queue)
  * them. Each client is one order of ops (private_.order). */
 int bi_queue_open(const char *url, const bide_options *options, bool for_server, bide **out);
 
-/* For an event loop that submits: see commit in backend.h. This and the next two are for a
+/* For an event loop that submits: see commit in backend.h. This and the next three are for a
  * server, and must not run while the queue is closed. */
 bool bi_queue_commit(struct bide *queue, bool lead);
+
+/* Whether the backend has commits. */
+bool bi_queue_has_commits(const struct bide *queue);
 
 /* See commit_age in backend.h. */
 int64_t bi_queue_commit_age(struct bide *queue);

@@ -12,6 +12,7 @@
 #include "queue/queue.h"
 #include "server/server_internal.h"
 #include "util/clock.h"
+#include "util/thread.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -87,10 +88,10 @@ static bool is_busy(const struct server *server)
 }
 
 /*
- * Commits what was submitted since the last call. While the only client sends one change at a time,
- * the loop commits by itself: this saves two thread switches, and there is nothing else to do
- * meanwhile. Otherwise the commit thread commits, and the loop continues: other clients must not
- * wait for a disk that hangs. Returns true if the commit is complete.
+ * Commits what was submitted since the last call: wakes the commit thread, and the loop continues.
+ * While the only client sends one change at a time, it returns true instead, and the loop commits by
+ * itself after the turn (commit_in_loop()): this saves two thread switches, and there is nothing
+ * else to do meanwhile.
  *
  * Every submit may leave a change to commit, even if all of its ops have completed: a job that is
  * given back goes to a waiting reserve, whose completion is then held for the commit.
@@ -106,12 +107,17 @@ static bool begin_commit(struct server *server)
             ? 0
             : server->batch.single_commit_turns + (unsigned)server->batch.uncommitted;
 
-    bool lead =
-        server->connections == 1 && server->batch.single_commit_turns >= SINGLE_COMMIT_TURNS;
-    return bi_queue_commit(server->queue, lead);
+    if (server->connections == 1 && server->batch.single_commit_turns >= SINGLE_COMMIT_TURNS &&
+        bi_standby_is_ready(&server->standby))
+        return true;
+
+    bi_queue_commit(server->queue, false);
+    return false;
 }
 
-static void turn(struct server *server)
+/* Returns true if the loop is to commit by itself, and then to take another turn, which writes the
+ * replies. */
+static bool turn(struct server *server)
 {
     int64_t end = server->now + TURN_US;
 
@@ -138,14 +144,22 @@ static void turn(struct server *server)
         if (!bi_schedule_has_runnable(server))
             bi_schedule_write(server, end);
 
-        /* A commit by the loop has produced completions: another pass writes their replies. */
-        if (!is_busy(server) && !begin_commit(server))
-            return;
+        if (!is_busy(server))
+            return begin_commit(server);
     }
 
     /* The time is over with connections still runnable: write the replies of all others. */
     bi_schedule_write(server, server->now + TURN_US);
-    begin_commit(server);
+    return begin_commit(server);
+}
+
+/* Commits in the thread of the loop. Returns false if the commit hung and the other thread has taken
+ * the loop over: the caller must not use the server any more. */
+static bool commit_in_loop(struct server *server)
+{
+    int64_t commit_at = bi_standby_begin_commit(&server->standby);
+    bi_queue_commit(server->queue, true);
+    return bi_standby_end_commit(&server->standby, commit_at);
 }
 
 /* ---- signals and timers ---- */
@@ -444,6 +458,7 @@ int bi_server_new(const struct server_settings *settings, struct server **out, c
     server->started = server->now = bi_clock_boot();
     derive_limits(server, &settings->options);
     generate_id(server);
+    bi_standby_init(&server->standby);
 
     server->scratch = malloc(SCRATCH_SIZE);
     server->base = event_base_new();
@@ -550,36 +565,81 @@ static void assert_all_released(const struct server *server)
         server->protocols[i].protocol->assert_released(server->protocols[i].state);
 }
 
+/* A round of the loop. Returns false if the loop was taken over by the other thread. */
+static bool run_round(struct server *server)
+{
+    /* The last term enables notification before the loop sleeps, and returns true if an op has
+     * completed since the last drain: no wakeup is lost. */
+    bool busy = is_busy(server) || server->batch.yielded_head != NULL ||
+                bi_schedule_has_readable(server) || has_releases(server) ||
+                bi_cq_enable_notify(server->cq);
+    server->schedule.read_bytes = 0;
+    server->schedule.next_clock_work = server->schedule.work; /* read the clock after the sleep */
+    event_base_loop(server->base, EVLOOP_ONCE | (busy ? EVLOOP_NONBLOCK : 0));
+
+    /* While the loop is awake, every turn drains; completions need no system call. */
+    bi_cq_disable_notify(server->cq);
+    server->now = bi_clock_boot();
+    bi_schedule_read(server);
+    bi_conn_close_continue(server);
+
+    int64_t end = server->now + TURN_US;
+    while (turn(server)) {
+        if (!commit_in_loop(server))
+            return false;
+        /* The completions of the commit make the next round busy. */
+        if (server->now >= end)
+            break;
+    }
+    return true;
+}
+
+/* Runs the loop until the server has stopped. Both threads of a loop run this function; see
+ * standby.h. */
+static void *run_loop(void *arg)
+{
+    struct server *server = arg;
+
+    while (bi_standby_acquire(&server->standby)) {
+        bool runs = true;
+        while (runs && !is_stopped(server) && !server->stop_forced)
+            runs = run_round(server);
+        if (!runs)
+            continue;
+
+        bi_cq_enable_notify(server->cq); /* wait_for_releases() sleeps in bide_cq_wait() */
+        close_conns(server);
+        wait_for_releases(server);
+        if (is_stopped(server))
+            assert_all_released(server);
+        if (bi_standby_end(&server->standby))
+            bi_log(&server->log, BIDE_LOG_WARN,
+                   "the time to stop is over, but a commit has taken %lld s so far and cannot be "
+                   "interrupted: it is waited for",
+                   (long long)(bi_queue_commit_age(server->queue) / 1000000));
+    }
+    return NULL;
+}
+
 void bi_server_run(struct server *server)
 {
+    pthread_t threads[2];
+    size_t count = 0;
+
     bi_acceptor_start(server);
     if (server->settings.ready != NULL)
         server->settings.ready(server->settings.user);
 
-    while (!is_stopped(server) && !server->stop_forced) {
-        /* The last term enables notification before the loop sleeps, and returns true if an op has
-         * completed since the last drain: no wakeup is lost. */
-        bool busy = is_busy(server) || server->batch.yielded_head != NULL ||
-                    bi_schedule_has_readable(server) || has_releases(server) ||
-                    bi_cq_enable_notify(server->cq);
-        server->schedule.read_bytes = 0;
-        server->schedule.next_clock_work =
-            server->schedule.work; /* read the clock after the sleep */
-        event_base_loop(server->base, EVLOOP_ONCE | (busy ? EVLOOP_NONBLOCK : 0));
+    /* The calling thread only receives the signals: a signal that is sent to a process is not
+     * delivered while the thread that the kernel has chosen for it hangs in a sync. */
+    if (bi_queue_has_commits(server->queue))
+        while (count < 2 && bi_thread_start(&threads[count], run_loop, server))
+            count++;
 
-        /* While the loop is awake, every turn drains; completions need no system call. */
-        bi_cq_disable_notify(server->cq);
-        server->now = bi_clock_boot();
-        bi_schedule_read(server);
-        bi_conn_close_continue(server);
-        turn(server);
-    }
-
-    bi_cq_enable_notify(server->cq); /* wait_for_releases() sleeps in bide_cq_wait() */
-    close_conns(server);
-    wait_for_releases(server);
-    if (is_stopped(server))
-        assert_all_released(server);
+    if (count == 0)
+        run_loop(server);
+    while (count > 0)
+        pthread_join(threads[--count], NULL);
 }
 
 void bi_server_free(struct server *server)
@@ -601,6 +661,7 @@ void bi_server_free(struct server *server)
         event_base_free(server->base);
     bide_cq_free(server->cq);
     bi_admission_done(&server->admission);
+    bi_standby_done(&server->standby);
     free(server->scratch);
     free(server->releases.deferred);
     free(server);

@@ -2,14 +2,15 @@
 /*
  * server - bided without its command line: listening sockets, connections, one event loop.
  *
- * One thread runs the loop. It reads the connections, submits all complete commands to the queue as
+ * One thread at a time runs the loop. It reads the connections, submits all complete commands to the queue as
  * one batch, and writes the replies, once per connection and turn. Ops that do not complete
  * synchronously return through a completion queue, in batches.
  *
  * Ownership  The caller provides the queue and the listening sockets. run() closes the sockets; the
  *            caller closes the queue afterwards.
  * Failure    Only new and listen can fail. A connection that cannot be served is closed.
- * Threads    All calls on one thread. The loop handles TERM, INT, USR1 and HUP while it runs.
+ * Threads    All calls on one thread; run() may start two more, and calls the functions of the
+ *            settings on one of them. The loop handles TERM, INT, USR1 and HUP while it runs.
  */
 #ifndef BI_SERVER_H
 #define BI_SERVER_H

@@ -7,7 +7,8 @@
  * Replies are appended to the output of their connection, and each output that has grown is written
  * once.
  *
- * Threads    Everything runs on the thread of the loop.
+ * Threads    Everything runs on the thread of the loop, which may be another one after a commit that
+ *            hung (standby.h).
  */
 #ifndef BI_SERVER_INTERNAL_H
 #define BI_SERVER_INTERNAL_H
@@ -17,6 +18,7 @@
 #include "server/conn.h"
 #include "server/release.h"
 #include "server/server.h"
+#include "server/standby.h"
 
 #include <event2/event.h>
 
@@ -45,6 +47,7 @@ struct server {
     struct schedule schedule;
     struct batch batch;
     struct releases releases;
+    struct standby standby;
 
     struct conn *first, *last;   /* connections */
     struct conn_queue releasing; /* ended, with leases or other things to release */

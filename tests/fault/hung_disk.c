@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <sqlite3.h>
 #include <stdatomic.h>
 #include <sys/socket.h>
@@ -101,12 +102,112 @@ static void a_commit_that_hangs_does_not_stop_the_server(void)
     close(other);
     serve_end(&local_server);
 }
+
+/* One client that is alone sends one put at a time, so that the loop commits by itself, until the disk
+ * hangs. Returns its connection, which waits for the reply. */
+static int hang_in_loop(const struct local_server *local_server)
+{
+    int one = serve_connect(local_server);
+    limit_wait(one);
+    for (int i = 0; i < 50; i++) {
+        serve_send(one, "put 0 0 100 1\r\nx\r\n");
+        serve_expect(one, "INSERTED");
+    }
+    vfs_hold_syncs(true);
+    serve_send(one, "put 0 0 100 1\r\nx\r\n");
+    UNTIL(vfs_held_syncs() > 0);
+    return one;
+}
+
+/* The server must accept a second client then, and answer it. More than once: the thread that hung is
+ * the one that stands by the next time. */
+static void a_commit_that_hangs_does_not_keep_new_clients_out(void)
+{
+    struct local_server local_server;
+    vfs_install();
+    vfs_skip_syncs(true);
+    serve_begin(&local_server, "sync=full");
+    for (int i = 0; i < 5; i++) {
+        int one = hang_in_loop(&local_server);
+        int other = serve_connect(&local_server);
+        limit_wait(other);
+        serve_send(other, "list-tube-used\r\n");
+        serve_expect(other, "USING");
+        serve_send(other, "watch empty\r\nignore default\r\nreserve-with-timeout 0\r\n");
+        serve_expect(other, "TIMED_OUT");
+        vfs_hold_syncs(false);
+        serve_expect(one, "INSERTED");
+        serve_send(other, "watch default\r\nreserve-with-timeout 1\r\n");
+        serve_expect(other, "RESERVED");
+        close(one);
+        close(other);
+    }
+    serve_end(&local_server);
+}
+
+/* A stop closes idle connections at once, waits for the commit, and sends its reply. */
+static void a_stop_begins_while_a_commit_hangs(void)
+{
+    struct local_server local_server;
+    vfs_install();
+    vfs_skip_syncs(true);
+    serve_begin(&local_server, "sync=full");
+    int one = hang_in_loop(&local_server);
+    int other = serve_connect(&local_server);
+    limit_wait(other);
+    serve_send(other, "list-tube-used\r\n");
+    serve_expect(other, "USING");
+    CHECK(kill(getpid(), SIGTERM) == 0);
+    char byte;
+    CHECK(recv(other, &byte, 1, 0) == 0);
+    vfs_hold_syncs(false);
+    serve_expect(one, "INSERTED");
+    close(one);
+    close(other);
+    serve_end(&local_server);
+}
+
+#define WATCHDOG_MS 2000
+
+static atomic_uint alive_calls;
+
+static void count_alive(void *user)
+{
+    (void)user;
+    atomic_fetch_add(&alive_calls, 1);
+}
+
+/* The watchdog is notified while a commit hangs, until that has taken the time of the watchdog, and again
+ * when the disk is back. */
+static void the_watchdog_is_notified_until_a_commit_hangs_for_its_time(void)
+{
+    struct local_server local_server;
+    vfs_install();
+    vfs_skip_syncs(true);
+    serve_set_watchdog(WATCHDOG_MS, count_alive);
+    serve_begin(&local_server, "sync=full");
+    int one = hang_in_loop(&local_server);
+    unsigned calls = atomic_load(&alive_calls);
+    UNTIL(atomic_load(&alive_calls) > calls);
+    nap_ms(WATCHDOG_MS);
+    calls = atomic_load(&alive_calls);
+    nap_ms(WATCHDOG_MS);
+    EQ(atomic_load(&alive_calls), calls);
+    vfs_hold_syncs(false);
+    serve_expect(one, "INSERTED");
+    UNTIL(atomic_load(&alive_calls) > calls);
+    close(one);
+    serve_end(&local_server);
+}
 #endif
 
 static const struct test tests[] = {
     TEST(a_caller_that_waited_for_room_is_rejected_when_the_store_is_lost),
 #ifdef FAULT_SERVER
     TEST(a_commit_that_hangs_does_not_stop_the_server),
+    TEST(a_commit_that_hangs_does_not_keep_new_clients_out),
+    TEST(a_stop_begins_while_a_commit_hangs),
+    TEST(the_watchdog_is_notified_until_a_commit_hangs_for_its_time),
 #endif
 };
 const struct theme hung_disk_theme = {"hung_disk", tests, COUNT(tests)};

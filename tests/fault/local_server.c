@@ -35,6 +35,15 @@ void serve_set_idle_timeout(int64_t ms)
     idle_ms = ms;
 }
 
+static int64_t watchdog_ms;
+static void (*on_alive)(void *user);
+
+void serve_set_watchdog(int64_t ms, void (*alive)(void *user))
+{
+    watchdog_ms = ms;
+    on_alive = alive;
+}
+
 void serve_begin(struct local_server *local_server, const char *parameters)
 {
     const struct server_limits limits = {.max_connections = 1000,
@@ -47,7 +56,10 @@ void serve_begin(struct local_server *local_server, const char *parameters)
     unlink(local_server->socket);
     OK(bi_queue_open(url_of("jobs.db", parameters), NULL, true, &local_server->queue));
     OK(bide_wait_recovered(local_server->queue, PATIENCE_MS, NULL));
-    struct server_settings settings = {.queue = local_server->queue, .limits = limits};
+    struct server_settings settings = {.queue = local_server->queue,
+                                       .limits = limits,
+                                       .alive = on_alive,
+                                       .watchdog_us = watchdog_ms * 1000};
     EQ(bi_server_new(&settings, &local_server->server, error), BIDE_OK);
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     CHECK(bind(fd, (struct sockaddr *)&address, sizeof address) == 0);
