@@ -400,6 +400,7 @@ struct bide_op {
     bide_op_kind kind;
     int status;              /* BIDE_PENDING until the op has completed, then its code */
     bool applied;            /* set by bide_submit(), see there */
+    uint32_t error_item;     /* out: the item of a list that error describes, from 1; 0: none */
     bide_cq *cq;             /* through which it completes if not within submit */
     void (*done)(bide_op *); /* called by bide_cq_drain(); may be NULL */
     void *user;              /* for the caller */
@@ -439,7 +440,9 @@ struct bide_op {
         uint64_t room_[28]; /* the largest size that arguments may grow to */
     };
 
-    char error[BIDE_ERROR_SIZE]; /* the message, when the status is not 0 */
+    /* The message, when the status is not 0. An op on a list succeeds even if items are rejected; the
+     * message is then that of the first of them, which error_item names. */
+    char error[BIDE_ERROR_SIZE];
 
     /* Private to the queue. Zero before the first submit. */
     struct {

@@ -86,14 +86,10 @@ void bi_bulk_put_free(struct bulk_put *bulk_put)
 
 /* ---- results ---- */
 
-/* The op has the error text of the first item that was rejected: "item 3: ...". */
+/* The op has the error text of the first item that was rejected, or of the whole list. */
 static const char *error_of(const bide_op *op, size_t index)
 {
-    unsigned long item;
-    int size = 0;
-    if (sscanf(op->error, "item %lu: %n", &item, &size) == 1 && size > 0)
-        return item == index ? op->error + size : "";
-    return op->status != BIDE_OK ? op->error : "";
+    return op->status != BIDE_OK || op->error_item == index + 1 ? op->error : "";
 }
 
 static void report_item(struct bulk_put *bulk_put, const bide_op *op, const struct batch *batch,

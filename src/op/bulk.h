@@ -3,7 +3,7 @@
  * bulk - the error message of the first rejected item of a list.
  *
  * An op on a list succeeds even if some of its items are rejected. Each item has its own status;
- * the op's error describes the first rejected one, and BI_BULK_ERROR marks that it does.
+ * the op's error describes the first rejected one, and error_item says which one that is.
  *
  * The arguments are checked before the core runs the op, and that check may have rejected items
  * already. begin() therefore saves an existing message: the op's error is overwritten by each item.
@@ -14,18 +14,16 @@
 #include "op/op_table.h"
 #include "util/text.h"
 
-#include <stdio.h>
-
 struct bulk_errors {
-    bool has_error;
+    uint32_t item; /* as error_item of the op */
     char text[BIDE_ERROR_SIZE];
 };
 
 /* Call before the first item. */
 static inline void bi_bulk_begin(struct bulk_errors *items, const bide_op *op)
 {
-    items->has_error = (op->private_.flags & BI_BULK_ERROR) != 0;
-    if (items->has_error)
+    items->item = op->error_item;
+    if (items->item != 0)
         bi_text_copy(items->text, op->error);
 }
 
@@ -33,20 +31,19 @@ static inline void bi_bulk_begin(struct bulk_errors *items, const bide_op *op)
 static inline void bi_bulk_record(struct bulk_errors *items, const bide_op *op, size_t item,
                                   int code)
 {
-    if (items->has_error || code == BIDE_OK || code == BIDE_CANCEL_WANTED)
+    if (items->item != 0 || code == BIDE_OK || code == BIDE_CANCEL_WANTED)
         return;
-    items->has_error = true;
-    snprintf(items->text, sizeof(items->text), "item %zu: %.*s", item, BIDE_ERROR_SIZE - 30,
-             op->error);
+    items->item = (uint32_t)item + 1;
+    bi_text_copy(items->text, op->error);
 }
 
 /* Call after the last item. */
 static inline void bi_bulk_end(const struct bulk_errors *items, bide_op *op)
 {
-    if (!items->has_error)
+    if (items->item == 0)
         return;
     bi_text_copy(op->error, items->text);
-    op->private_.flags |= BI_BULK_ERROR;
+    op->error_item = items->item;
 }
 
 #endif

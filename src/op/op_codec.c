@@ -108,7 +108,7 @@ int bi_op_codec_encode_result(const struct decoded_op *decoded, struct op_bytes 
 {
     const bide_op *op = &decoded->op;
     const struct op_row *kind = &bi_op_table[op->kind];
-    struct op_writer writer = {.out = out, .feed = decoded->feed};
+    struct op_writer writer = {.out = out, .feed = decoded->feed, .error_item = op->error_item};
     size_t before = out->size;
 
     write_bytes(&writer, op->error, strnlen(op->error, sizeof(op->error) - 1));
@@ -129,18 +129,16 @@ int bi_op_codec_encode_error(const char *error, struct op_bytes *out)
 
 /* Sets the error text of an op. An error about an item that the local check has written is
  * retained: the server got that item empty and cannot know the cause. */
-static void set_error(bide_op *op, int code, bide_slice text)
+static void set_error(bide_op *op, int code, bide_slice text, uint64_t item)
 {
-    if (code == BIDE_OK && (op->private_.flags & BI_BULK_ERROR) != 0)
+    if (code == BIDE_OK && op->error_item != 0)
         return;
 
     size_t size = text.size < BIDE_ERROR_SIZE ? text.size : BIDE_ERROR_SIZE - 1;
     if (size > 0)
         memcpy(op->error, text.data, size);
     op->error[size] = 0;
-
-    if (code == BIDE_OK && size > 0)
-        op->private_.flags |= BI_BULK_ERROR;
+    op->error_item = (uint32_t)item;
 }
 
 static bool read_results(struct op_reader *reader, bide_op *op, int code)
@@ -168,7 +166,7 @@ int bi_op_codec_decode_result(bide_op *op, int code, const void *data, size_t si
         !read_results(&reader, op, code))
         return reader.code;
 
-    set_error(op, code, text);
+    set_error(op, code, text, reader.error_item);
     op->private_.status = code;
     if (feed != NULL)
         *feed = reader.feed;

@@ -72,6 +72,8 @@ extern const struct field_codec bi_op_codec_field_cursor; /* a pointer to BIDE_C
 extern const struct field_codec bi_op_codec_field_path;   /* arguments: a pointer to a string */
 extern const struct field_codec
     bi_op_codec_field_feed; /* the number of a feed, which is not in the op */
+extern const struct field_codec
+    bi_op_codec_field_error_item; /* results: error_item of the op, not of its arguments */
 
 /* op_codec_nested.c */
 extern const struct field_codec bi_op_codec_field_struct; /* an embedded struct */

@@ -372,6 +372,20 @@ static bool read_feed(struct op_reader *reader, const struct field *field, void 
     return read_number(reader, &reader->feed);
 }
 
+static void write_error_item(struct op_writer *writer, const struct field *field, const void *base)
+{
+    (void)field;
+    (void)base;
+    write_number(writer, writer->error_item);
+}
+
+static bool read_error_item(struct op_reader *reader, const struct field *field, void *base)
+{
+    (void)field;
+    (void)base;
+    return bi_op_codec_scalar_read_limited(reader, &reader->error_item, BIDE_BATCH_JOBS);
+}
+
 /* ---- fields that are not sent ---- */
 
 static void write_nothing(struct op_writer *writer, const struct field *field, const void *base)
@@ -475,3 +489,4 @@ CODEC(buf, .write = write_buf, .read = read_buf, .discard = discard_buf);
 CODEC(cursor, .write = write_cursor, .read = read_cursor);
 CODEC(path, .write = write_path, .read = read_path, .dup = dup_path);
 CODEC(feed, .write = write_feed, .read = read_feed);
+CODEC(error_item, .write = write_error_item, .read = read_error_item);

@@ -48,6 +48,7 @@
 #define U64S(first, last, number) RUN(u64s, uint64_t, first, last, number)
 #define I64S(first, last, number) RUN(i64s, int64_t, first, last, number)
 #define FEED                      FIELD(feed, 0, 0, 0, 0, NULL)
+#define ERROR_ITEM                FIELD(error_item, 0, 0, 0, 0, NULL)
 #define TOPIC(member)             FIELD(topic, OFFSET(member), 0, 0, sizeof(((STRUCT *)0)->member), NULL)
 #define TEXT(member)              FIELD(text, OFFSET(member), 0, 0, sizeof(((STRUCT *)0)->member), NULL)
 #define BODY(member)              FIELD(body, OFFSET(member), OFFSET(buf), OFFSET(made_), 0, NULL)
@@ -183,7 +184,8 @@ LAYOUT_OUTCOME(put_outcome, &put_good, BIDE_EXISTS);
 #define STRUCT bide_put_many_args
 static const struct field put_many_in_fields[] = {ITEMS(items, put_in)};
 LAYOUT(put_many_in);
-static const struct field put_many_always_fields[] = {OUTCOMES(items, put_outcome), SIZE(accepted)};
+static const struct field put_many_always_fields[] = {OUTCOMES(items, put_outcome), SIZE(accepted),
+                                                      ERROR_ITEM};
 LAYOUT(put_many_always);
 #undef STRUCT
 
@@ -233,7 +235,8 @@ LAYOUT_OUTCOME(finish_outcome, NULL, BIDE_OK);
 #define STRUCT bide_finish_many_args
 static const struct field finish_many_in_fields[] = {ITEMS(items, finish_in)};
 LAYOUT(finish_many_in);
-static const struct field finish_many_always_fields[] = {OUTCOMES(items, finish_outcome)};
+static const struct field finish_many_always_fields[] = {OUTCOMES(items, finish_outcome),
+                                                         ERROR_ITEM};
 LAYOUT(finish_many_always);
 #undef STRUCT
 
@@ -283,7 +286,7 @@ LAYOUT_OUTCOME(touch_outcome, &touch_good, BIDE_CANCEL_WANTED);
 #define STRUCT bide_touch_many_args
 static const struct field touch_many_in_fields[] = {ITEMS(items, touch_in)};
 LAYOUT(touch_many_in);
-static const struct field touch_many_always_fields[] = {OUTCOMES(items, touch_outcome)};
+static const struct field touch_many_always_fields[] = {OUTCOMES(items, touch_outcome), ERROR_ITEM};
 LAYOUT(touch_many_always);
 #undef STRUCT
 

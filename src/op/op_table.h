@@ -123,9 +123,6 @@ enum {
     BI_OTHER_SIZE = 1 << 10,    /* put options have another size than ours, */
     BI_COPY_OPTIONS = 1 << 11,  /* and copies of them are in use */
 
-    /* any layer */
-    BI_BULK_ERROR = 1 << 12, /* the op succeeded, and its error describes an item */
-
     /* local */
     BI_CANCEL_REQUESTED = 1 << 16, /* a cancel was requested while the op could not be cancelled,
                                       because its job or its bodies were being read. If the op would

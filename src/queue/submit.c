@@ -32,6 +32,7 @@ static void prepare(const struct bide *queue, bide_op *op)
     op->private_.bytes = 0;
     op->private_.args_dup = NULL;
     op->applied = false;
+    op->error_item = 0;
     op->error[0] = 0;
 
     op->status = bi_op_check(&queue->options, op);
@@ -46,7 +47,9 @@ static void prepare(const struct bide *queue, bide_op *op)
 
 void bi_submit_clear_error(bide_op *op)
 {
-    if (op->status == BIDE_OK && (op->private_.flags & BI_BULK_ERROR) == 0)
+    if (op->status != BIDE_OK)
+        op->error_item = 0; /* the message is about the whole op */
+    else if (op->error_item == 0)
         op->error[0] = 0;
 }
 
@@ -315,7 +318,9 @@ int bi_submit_and_wait(struct bide *queue, bide_op *op)
         bi_submit_finalize(op);
 
     bi_submit_clear_error(op);
-    if (op->error[0] != 0)
+    if (op->error_item != 0)
+        bi_last_error_set(op->status, "item %u: %s", op->error_item - 1, op->error);
+    else if (op->error[0] != 0)
         bi_last_error_set(op->status, "%s", op->error);
     return op->status;
 }

@@ -117,6 +117,40 @@ static void a_put_may_bring_a_buffer(void)
     TEXT(job->body, job->body_size, "from a buffer");
 }
 
+/* The message is that of the first refused item, and error_item names it. */
+static void a_refused_item_of_a_list_is_named(void)
+{
+    bide *queue = open_queue("");
+    bide_slice topic = slice(fresh_topic("a"));
+    bide_put_options options = BIDE_PUT_OPTIONS_INIT;
+    struct waiter *op = new_op(BIDE_OP_PUT_MANY, new_cq());
+    options.key = slice("k");
+    bide_put_item items[3] = {
+        {.topic = topic}, {.topic = topic, .options = &options}, {.topic = topic}};
+    op->op.put_many = (bide_put_many_args){.items = items, .count = 3};
+    submit_code(queue, op, BIDE_OK);
+    EQ(op->op.error_item, 0);
+    EQ(strlen(op->op.error), 0);
+
+    op->calls = 0;
+    submit_code(queue, op, BIDE_OK); /* the key is held now */
+    EQ(op->op.put_many.accepted, 2);
+    EQ(items[1].status, BIDE_EXISTS);
+    EQ(op->op.error_item, 2);
+    CHECK(strncmp(op->op.error, "put_many: job ", 14) == 0);
+
+    items[2].topic = slice("no topic"); /* refused before the queue sees the list */
+    op->calls = 0;
+    submit_code(queue, op, BIDE_OK);
+    EQ(items[1].status, BIDE_EXISTS);
+    EQ(items[2].status, BIDE_EINVAL);
+    EQ(op->op.error_item, 3);
+    CHECK(strstr(op->op.error, "no topic") != NULL);
+
+    OK(bide_put_many(queue, items, 3, NULL));
+    CHECK(strncmp(bide_last_error(), "item 2: ", 8) == 0);
+}
+
 static void every_kind_of_op_that_changes_jobs_can_be_submitted(void)
 {
     bide *queue = open_queue("");
@@ -464,6 +498,7 @@ static const struct test tests[] = {
     TEST(a_refused_op_does_not_disturb_the_others),
     TEST(a_finished_op_can_be_used_again),
     TEST(a_put_may_bring_a_buffer),
+    TEST(a_refused_item_of_a_list_is_named),
     TEST(every_kind_of_op_that_changes_jobs_can_be_submitted),
     TEST(every_kind_of_op_on_lists_and_topics_can_be_submitted),
     TEST(every_kind_of_op_that_looks_can_be_submitted),

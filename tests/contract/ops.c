@@ -23,8 +23,9 @@ void submit_code_at(struct where at, bide *queue, struct waiter *waiter, int wan
     if (waiter->op.status != want)
         fail_test(at, "%s: expected %s, got %s, \"%s\"", text, bide_code_name(want),
                   bide_code_name(waiter->op.status), waiter->op.error);
-    check_true(at, (want == BIDE_OK) == (waiter->op.error[0] == '\0'),
-               "a sentence in the op when, and only when, its status is not 0");
+    check_true(
+        at, (want == BIDE_OK && waiter->op.error_item == 0) == (waiter->op.error[0] == '\0'),
+        "a sentence in the op when, and only when, its status is not 0 or an item is refused");
 }
 
 struct waiter *begin_reserve_at(struct where at, bide *queue, bide_cq *cq, const bide_slice *topics,
@@ -53,8 +54,9 @@ void completes_at(struct where at, struct waiter *waiter, int want, const char *
     if (waiter->op.status != want)
         fail_test(at, "%s: expected %s, got %s, \"%s\"", text, bide_code_name(want),
                   bide_code_name(waiter->op.status), waiter->op.error);
-    check_true(at, (want == BIDE_OK) == (waiter->op.error[0] == '\0'),
-               "a sentence in the op when, and only when, its status is not 0");
+    check_true(
+        at, (want == BIDE_OK && waiter->op.error_item == 0) == (waiter->op.error[0] == '\0'),
+        "a sentence in the op when, and only when, its status is not 0 or an item is refused");
     check_equal(at, waiter->calls, 1, "how often the callback was called");
 }
 

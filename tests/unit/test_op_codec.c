@@ -169,8 +169,8 @@ static void item_rejected_before_sending_keeps_its_status(void **state)
         {.topic = topic, .body = {"c", 1}},
     };
     op = (bide_op){.kind = BIDE_OP_PUT_MANY, .put_many = {items, 3, 0}};
-    op.private_.flags = BI_BULK_ERROR;
-    strcpy(op.error, "item 1: mine");
+    op.error_item = 2;
+    strcpy(op.error, "mine");
     send_op();
     assert_int_equal(call.op.put_many.count, 3);
     assert_int_equal(call.op.put_many.items[1].topic.size, 0);
@@ -179,14 +179,16 @@ static void item_rejected_before_sending_keeps_its_status(void **state)
         call.op.put_many.items[i].status = i == 1 ? BIDE_NOT_FOUND : BIDE_OK;
     }
     call.op.put_many.accepted = 2;
-    strcpy(call.op.error, "item 1: theirs");
+    strcpy(call.op.error, "theirs");
+    call.op.error_item = 1;
     call.op.status = BIDE_OK;
     send_answer(NULL);
     assert_int_equal(items[0].id, 10);
     assert_int_equal(items[1].status, BIDE_EINVAL);
     assert_int_equal(items[1].id, 0);
     assert_int_equal(items[2].id, 12);
-    assert_string_equal(op.error, "item 1: mine");
+    assert_string_equal(op.error, "mine");
+    assert_int_equal(op.error_item, 2);
     assert_int_equal(op.put_many.accepted, 2);
     bi_op_codec_free_op(&call);
 }
@@ -219,19 +221,21 @@ static void rejected_item_changes_only_its_status(void **state)
     bi_op_codec_free_op(&call);
 }
 
-static void error_of_one_item_sets_the_item_flag(void **state)
+static void error_of_one_item_names_the_item(void **state)
 {
     (void)state;
-    bide_touch_item items[1] = {{.id = 1}};
-    op = (bide_op){.kind = BIDE_OP_TOUCH_MANY, .touch_many = {items, 1}};
+    bide_touch_item items[2] = {{.id = 1}, {.id = 2}};
+    op = (bide_op){.kind = BIDE_OP_TOUCH_MANY, .touch_many = {items, 2}};
     send_op();
-    call.op.touch_many.items[0].status = BIDE_LEASE_LOST;
-    strcpy(call.op.error, "item 0: lost");
+    call.op.touch_many.items[1].status = BIDE_LEASE_LOST;
+    strcpy(call.op.error, "lost");
+    call.op.error_item = 2;
     call.op.status = BIDE_OK;
     send_answer(NULL);
-    assert_int_equal(items[0].status, BIDE_LEASE_LOST);
-    assert_string_equal(op.error, "item 0: lost");
-    assert_true((op.private_.flags & BI_BULK_ERROR) != 0);
+    assert_int_equal(items[0].status, BIDE_OK);
+    assert_int_equal(items[1].status, BIDE_LEASE_LOST);
+    assert_string_equal(op.error, "lost");
+    assert_int_equal(op.error_item, 2);
     bi_op_codec_free_op(&call);
 }
 
@@ -417,7 +421,7 @@ int main(void)
         cmocka_unit_test(subscribe_returns_the_stream_number),
         cmocka_unit_test(item_rejected_before_sending_keeps_its_status),
         cmocka_unit_test(rejected_item_changes_only_its_status),
-        cmocka_unit_test(error_of_one_item_sets_the_item_flag),
+        cmocka_unit_test(error_of_one_item_names_the_item),
         cmocka_unit_test(encoded_error_changes_only_the_error_text),
         cmocka_unit_test(overlong_error_text_is_truncated),
         cmocka_unit_test(encode_appends),

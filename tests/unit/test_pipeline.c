@@ -161,6 +161,7 @@ static void busy_ops_are_retried_after_others(void **state)
 /* ---- puts ---- */
 
 static uint64_t result_count, last_id, refused;
+static char first_error[BIDE_ERROR_SIZE];
 
 static void on_result(void *user, const struct put_result *result)
 {
@@ -168,7 +169,8 @@ static void on_result(void *user, const struct put_result *result)
     assert_int_equal(result->number, result_count + 1);
     result_count++;
     if (result->code != BIDE_OK) {
-        refused++;
+        if (refused++ == 0)
+            snprintf(first_error, sizeof(first_error), "%s", result->error);
         return;
     }
     assert_true(result->id > last_id);
@@ -256,6 +258,7 @@ static void rejected_job_does_not_stop_the_others(void **state)
     bi_bulk_put_drain(bulk_put);
     assert_int_equal(result_count, 4);
     assert_int_equal(refused, 2);
+    assert_string_equal(first_error, "put_many: job 1 of topic t holds this key");
     assert_false(bi_bulk_put_is_stopped(bulk_put));
     assert_int_equal(end_bulk_put(bulk_put), 2);
 }

@@ -83,7 +83,7 @@ void bi_beanstalkd_thread_complete(struct beanstalkd *beanstalkd, struct exchang
 
     /* A bulk op may succeed and still describe its first failed item. */
     op->private_.status = code;
-    if (code == BIDE_OK && (op->private_.flags & BI_BULK_ERROR) == 0)
+    if (code == BIDE_OK && op->error_item == 0)
         op->error[0] = 0;
     else if (code != BIDE_OK && op->error[0] == 0)
         bi_text_copy(op->error, bide_code_text(code));
