@@ -2,6 +2,7 @@
 #include "cli/ordered_pipeline.h"
 
 #include "cli/interrupt.h"
+#include "queue/queue.h"
 
 #include <assert.h>
 #include <poll.h>
@@ -29,6 +30,17 @@ static struct op_slot *slot_at(struct ordered_pipeline *ordered_pipeline, uint64
     return &ordered_pipeline->slots[position % BI_ORDERED_PIPELINE_SLOTS];
 }
 
+/* Ops are handed over in groups only if the queue has room for all that the pipeline may hold. Otherwise
+ * it could reject one op of a group with BIDE_EBUSY and accept those behind it. The encoded arguments of
+ * an op may be larger than its bytes. */
+static size_t group_size(const bide *queue)
+{
+    const bide_options *options = &queue->options;
+    bool has_room = options->max_pending_ops >= BI_ORDERED_PIPELINE_SLOTS &&
+                    options->max_pending_bytes >= 2 * BI_ORDERED_PIPELINE_BYTES;
+    return has_room ? GROUP_MAX : 1;
+}
+
 struct ordered_pipeline *bi_ordered_pipeline_new(const struct cli *cli, bide *queue,
                                                  bi_ordered_pipeline_done *on_done, void *user)
 {
@@ -43,7 +55,7 @@ struct ordered_pipeline *bi_ordered_pipeline_new(const struct cli *cli, bide *qu
     ordered_pipeline->user = user;
     ordered_pipeline->op_max = BI_ORDERED_PIPELINE_SLOTS;
     ordered_pipeline->byte_max = BI_ORDERED_PIPELINE_BYTES;
-    ordered_pipeline->group = GROUP_MAX;
+    ordered_pipeline->group = group_size(queue);
     if (bi_cli_report_last(cli, bide_cq_new(&ordered_pipeline->cq)) == BI_EXIT_OK)
         return ordered_pipeline;
 
@@ -116,6 +128,7 @@ static void hand_over(struct ordered_pipeline *ordered_pipeline, bide_op *const 
 
     if (pending > 0)
         ordered_pipeline->pending += (size_t)pending;
+    /* Of a group none is busy (group_size()), so a retry overtakes nothing. */
     for (size_t i = 0; i < count; i++)
         if (ops[i]->cq == NULL)
             retry_while_busy(ordered_pipeline, ops[i]);

@@ -7,7 +7,8 @@
  * which they were submitted, from within the calls here and never from another thread.
  *
  * Ordering   Ops run in the order of submission: a copy has the order of its original. An op that the
- *            queue rejects with BIDE_EBUSY is submitted again when ops of this pipeline have completed.
+ *            queue rejects with BIDE_EBUSY is submitted again when ops of this pipeline have completed,
+ *            and before the ops behind it.
  * Ownership  A slot belongs to the caller until it is submitted, then to the pipeline until the
  *            callback returns. The job of the slot is cleared then, so the arguments of a restore may
  *            point to it. The op keeps its results until the slot is used again.

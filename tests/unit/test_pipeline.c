@@ -2,7 +2,7 @@
 #include "cli/ordered_pipeline.h"
 #include "cli/put.h"
 
-#include "unit.h"
+#include "stub_backend.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -109,6 +109,35 @@ static void abandoned_op_may_complete_when_the_queue_closes(void **state)
     assert_false(bi_ordered_pipeline_wait(pipeline, 0));
     bi_ordered_pipeline_abandon(pipeline);
     assert_int_equal(bide_close(cli.queue), BIDE_OK);
+}
+
+/* The queue rejects the second op that is submitted, and has room for the third. */
+static void reject_second(struct stub *stub, bide_op_kind kind)
+{
+    bool rejected = stub_count(stub, kind, 0) == 1;
+    stub_rule(stub, kind, rejected ? AT_ONCE : THROUGH_CQ, rejected ? BIDE_EBUSY : BIDE_OK);
+}
+
+static void busy_op_is_not_overtaken(void **state)
+{
+    (void)state;
+    static const uint64_t expected_ids[] = {1, 2, 2, 3};
+    struct stub *stub = stub_new();
+    stub->queue.options.max_pending_ops = 2;
+    stub->before = reject_second;
+    pipeline = bi_ordered_pipeline_new(&cli, &stub->queue, NULL, NULL);
+    assert_non_null(pipeline);
+    for (uint64_t id = 1; id <= 3; id++) {
+        struct op_slot *slot = bi_ordered_pipeline_get_slot(pipeline, 0);
+        slot->op.kind = BIDE_OP_DELETE;
+        slot->op.lease = (bide_lease_args){.id = id};
+        bi_ordered_pipeline_submit(pipeline);
+    }
+    bi_ordered_pipeline_free(pipeline);
+    assert_int_equal(stub->note_count, COUNT_OF(expected_ids));
+    for (size_t i = 0; i < COUNT_OF(expected_ids); i++)
+        assert_int_equal(stub->notes[i].id, expected_ids[i]);
+    stub_free(stub);
 }
 
 #ifdef BIDE_WITH_SQLITE
@@ -285,6 +314,7 @@ int main(void)
         cmocka_unit_test(synchronous_ops_complete_without_waiting),
         cmocka_unit_test(pipeline_with_limits_has_no_more_ops_in_flight),
         cmocka_unit_test(abandoned_op_may_complete_when_the_queue_closes),
+        cmocka_unit_test(busy_op_is_not_overtaken),
 #ifdef BIDE_WITH_SQLITE
         TEST(durable_ops_complete_once),
         TEST(busy_ops_are_retried_after_others),

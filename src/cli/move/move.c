@@ -147,8 +147,8 @@ static void on_copied(void *user, struct op_slot *slot)
 static void submit_copy(struct mover *mover, bide_job *job, size_t number)
 {
     char error[BI_ERRMSG_SIZE];
-    struct op_slot *slot = bi_ordered_pipeline_get_slot(
-        mover->ordered_pipeline, sizeof(*job) + job->body_size + job->result_size);
+    struct op_slot *slot =
+        bi_ordered_pipeline_get_slot(mover->ordered_pipeline, bi_job_scan_job_size(job));
 
     slot->job = *job;
     slot->number = number;
