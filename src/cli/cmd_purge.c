@@ -170,9 +170,9 @@ static int purge_all(struct purge *purge)
 static int count(struct purge *purge, uint64_t *reserved)
 {
     bide_topic_stats topic;
-    int code = bide_topic_get_stats(purge->cli->queue, purge->cli->words[0], &topic);
-    if (code != BIDE_OK)
-        return bi_cli_report_last(purge->cli, code);
+    int exit = bi_query_read_topic(purge->cli, purge->cli->words[0], &topic);
+    if (exit != BI_EXIT_OK)
+        return exit;
     for (size_t i = 0; i < PURGEABLE_STATES; i++) {
         if ((purge->states & BIT(purgeable[i].state)) == 0)
             continue;
@@ -220,7 +220,7 @@ const struct verb bi_verb_purge = {
     .details = "Asks for confirmation, with the number of jobs, unless --yes is given. Without\n"
                "--state all jobs are deleted, except reserved ones. Jobs that are put meanwhile\n"
                "stay. If the answer is no, or there is no terminal, nothing is deleted and the\n"
-               "exit code is 2. If the topic does not exist, the exit code is 3.\n"
+               "exit code is 2. A topic that does not exist has no jobs: the exit code is 0.\n"
                "\n"
                "  bide purge email --state buried\n"
                "  bide purge email --state buried,done --yes\n"

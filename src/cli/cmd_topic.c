@@ -65,16 +65,17 @@ static int kick_topic(const struct cli *cli)
     const char *topic = cli->words[0];
     bide_topic_stats stats;
     uint64_t count = 0;
-    int code = bide_topic_get_stats(cli->queue, topic, &stats);
-    if (code != BIDE_OK)
-        return bi_cli_report_last(cli, code);
+    int exit = bi_query_read_topic(cli, topic, &stats);
+    if (exit != BI_EXIT_OK)
+        return exit;
+    int code = BIDE_OK;
     uint64_t there = stats.jobs.buried > 0 ? stats.jobs.buried : delayed ? stats.jobs.delayed : 0;
     if (there > 0 && max > 0)
         code = kick_some(cli, there < max ? there : max, &count);
     else if (max > 0 && !delayed && stats.jobs.delayed > 0)
         bi_cli_note(cli, "no job of %s is buried; --delayed kicks the %llu delayed", topic,
                     (unsigned long long)stats.jobs.delayed);
-    int exit = bi_cli_report_last(cli, code);
+    exit = bi_cli_report_last(cli, code);
     int printed = print_count(cli, count);
     return exit == BI_EXIT_OK ? printed : exit;
 }
@@ -92,7 +93,8 @@ const struct verb bi_verb_kick = {
     .details =
         "Makes the buried jobs of a topic ready, all or N, in the order of burial, and resets\n"
         "their failures. Prints the number of jobs. Delayed jobs of the topic are kicked only\n"
-        "with --delayed, and only if none is buried.\n"
+        "with --delayed, and only if none is buried. A topic that does not exist has no jobs:\n"
+        "the number is 0, and the exit code 0.\n"
         "\n"
         "With --id and -, ids are read from standard input, one per line.\n"
         "\n"
@@ -187,10 +189,13 @@ static int check_resume(struct cli *cli)
 static int run_resume(struct cli *cli)
 {
     bide_topic_stats before;
-    int code = bide_topic_get_stats(cli->queue, cli->words[0], &before);
-    if (code == BIDE_OK)
-        code = bide_resume(cli->queue, cli->words[0]);
-    if (code != BIDE_OK)
+    int exit = bi_query_read_topic(cli, cli->words[0], &before);
+    if (exit != BI_EXIT_OK)
+        return exit;
+
+    /* The topic may be removed meanwhile, when its pause ends. */
+    int code = bide_resume(cli->queue, cli->words[0]);
+    if (code != BIDE_OK && code != BIDE_NOT_FOUND)
         return bi_cli_report_last(cli, code);
     if (cli->json)
         return bi_cli_print_json(cli, json_pack("{s:s, s:b}", "topic", cli->words[0], "paused", 0));
@@ -203,10 +208,10 @@ const struct verb bi_verb_resume = {
     .group = BI_GROUP_TOPIC,
     .usage = "TOPIC",
     .summary = "end the pause of a topic",
-    .details = "A topic that is not paused stays as it is. If the topic does not exist, the exit\n"
-               "code is 3.\n"
-               "\n"
-               "  bide resume email\n",
+    .details =
+        "A topic that is not paused, or does not exist, stays as it is; the exit code is 0.\n"
+        "\n"
+        "  bide resume email\n",
     .min = 1,
     .max = 1,
     .check = check_resume,

@@ -42,6 +42,17 @@ int bi_query_require_topic(const struct cli *cli, const char *topic)
     return bi_cli_report(cli, NULL, code, message);
 }
 
+int bi_query_read_topic(const struct cli *cli, const char *topic, bide_topic_stats *stats)
+{
+    int code = bide_topic_get_stats(cli->queue, topic, stats);
+    if (code != BIDE_NOT_FOUND)
+        return bi_query_report(cli, code);
+
+    memset(stats, 0, sizeof(*stats));
+    bi_cli_note(cli, "there is no topic %s", topic);
+    return BI_EXIT_OK;
+}
+
 /* A plain beanstalkd does not name the job. */
 int bi_query_report_id(const struct cli *cli, int code, uint64_t id)
 {

@@ -14,6 +14,10 @@ bool bi_query_check_topic(const struct cli *cli, const char *word);
 /* Fails with BI_EXIT_NOT_FOUND and an error message if the queue has no such topic. */
 int bi_query_require_topic(const struct cli *cli, const char *topic);
 
+/* Reads the stats of a topic before a verb changes its jobs. A topic is removed with its last job, so one
+ * that does not exist has nothing to change: a note says so, the stats are zero, and the verb succeeds. */
+int bi_query_read_topic(const struct cli *cli, const char *topic, bide_topic_stats *stats);
+
 /* As bi_cli_report_last(), but returns the exit code of the signal, without a message, if a signal ended
  * the call. */
 int bi_query_report(const struct cli *cli, int code);

@@ -70,9 +70,11 @@ static void resume_tells_whether_it_ended_a_pause(void)
     HAS(run_expect(0, "resume", "email")->err, "email was not paused");
 }
 
-static void what_is_not_there_cannot_be_resumed(void)
+static void resume_of_a_topic_that_does_not_exist_changes_nothing(void)
 {
-    run_expect(3, "resume", "nothing");
+    HAS(run_expect(0, "resume", "nothing")->err, "there is no topic nothing\n");
+    CHECK(json_object_get(json_at(run_expect(0, "resume", "nothing", "--json")->out, 0),
+                          "paused") == json_false());
     run_expect(2, "resume", "");
 }
 
@@ -150,16 +152,18 @@ static void a_purge_that_is_meant_takes_all_but_what_is_reserved(void)
     EQ(count_jobs("email", BIDE_STATE_READY), 0);
     EQ(count_jobs("email", BIDE_STATE_BURIED), 0);
     /* A topic without jobs is removed (topic_cleanup). */
-    SILENT(run_expect(3, "purge", "email", "--yes")->out);
+    OUTPUT_IS(run_expect(0, "purge", "email", "--yes")->out, "0 jobs of email deleted\n");
 }
 
-static void a_purge_of_an_unknown_topic_is_reported(void)
+static void a_purge_of_an_unknown_topic_deletes_nothing_and_is_reported(void)
 {
     if (has_no_purge())
         return;
-    struct child *child = run_expect(3, "purge", "emial", "--yes");
-    SILENT(child->out);
-    OUTPUT_IS(child->err, "bide purge: there is no topic emial\n");
+    struct child *child = run_expect(0, "purge", "emial", "--yes");
+    OUTPUT_IS(child->out, "0 jobs of emial deleted\n");
+    OUTPUT_IS(child->err, "there is no topic emial\n");
+    child = run_expect(0, "purge", "emial", "--json");
+    EQ(number_in(json_at(child->out, 0), "purged"), 0);
 }
 
 static void a_purge_of_some_states_leaves_the_others(void)
@@ -335,11 +339,11 @@ static const struct test tests[] = {
     TEST(a_pause_that_cannot_be_is_refused),
     TEST(a_long_pause_has_an_end_in_every_output),
     TEST(resume_tells_whether_it_ended_a_pause),
-    TEST(what_is_not_there_cannot_be_resumed),
+    TEST(resume_of_a_topic_that_does_not_exist_changes_nothing),
     TEST(nothing_is_purged_without_confirmation),
     TEST(answering_no_cancels_a_purge),
     TEST(a_purge_that_is_meant_takes_all_but_what_is_reserved),
-    TEST(a_purge_of_an_unknown_topic_is_reported),
+    TEST(a_purge_of_an_unknown_topic_deletes_nothing_and_is_reported),
     TEST(a_purge_of_some_states_leaves_the_others),
     TEST(a_reserved_job_outlives_a_purge),
     TEST(a_server_that_drains_takes_no_jobs),

@@ -63,6 +63,13 @@ static void a_job_is_buried_and_kicked(void)
     run_expect(3, "kick", "--id", "77");
 }
 
+static void a_kick_of_a_topic_that_does_not_exist_kicks_nothing(void)
+{
+    struct child *child = run_expect(0, "kick", "nothing");
+    OUTPUT_IS(child->out, "0\n");
+    HAS(child->err, "there is no topic nothing\n");
+}
+
 static void delayed_jobs_are_kicked_when_that_is_asked_for(void)
 {
     run_expect(0, "put", "email", "x", "--delay", "1h");
@@ -267,6 +274,7 @@ static const struct test tests[] = {
     TEST(several_jobs_are_deleted_and_unknown_ids_reported),
     TEST(ids_come_from_standard_input_as_well),
     TEST(a_job_is_buried_and_kicked),
+    TEST(a_kick_of_a_topic_that_does_not_exist_kicks_nothing),
     TEST(delayed_jobs_are_kicked_when_that_is_asked_for),
     TEST(an_update_changes_what_it_names),
     TEST(a_cancel_deletes_jobs_that_are_not_reserved),
