@@ -227,6 +227,33 @@ static void remove_keeps_jobs_that_a_beanstalkd_target_had_before(void)
     EQ(jobs_in(exported(to)), 2);
 }
 
+/* A beanstalkd reports creation times in whole seconds: a job that a producer has put into the target
+ * at about the same time is no proof of a copy. */
+static void remove_keeps_a_job_of_a_beanstalkd_that_only_a_lookalike_matches(void)
+{
+    const char *from = beanstalkd(), *to = new_file();
+    bide *one = open_url(from), *other = open_url(to);
+    bide_job job = {0};
+    uint64_t id = put_plain_job(one, "a", "alike", 5, 0, 60000);
+    put_plain_job(one, "a", "new", 5, 0, 60000);
+    OK(bide_peek(one, id, &job));
+    OK(bide_restore(other, &job, NULL));
+    bide_job_clear(&job);
+    OK(bide_close(one));
+    OK(bide_close(other));
+    struct child *child = run_expect(7, "move", "--remove", from, to);
+    HAS(child->err, "1 copied, 1 there already, 2 verified, 1 removed");
+    HAS(child->err, " before this run and may not be a copy; not removed");
+    json_t *lines = exported(from);
+    EQ(jobs_in(lines), 1);
+    TEXT(text_in(json_array_get(lines, 1), "body"), 5, "alike");
+    EQ(jobs_in(exported(to)), 2);
+    child = run_expect(7, "move", "--remove", "--json", from, to);
+    EQ(number_in(json_at(child->out, 0), "unproven"), 1);
+    EQ(jobs_in(exported(from)), 1);
+    LACKS(run_expect(0, "move", from, to)->err, "still has");
+}
+
 /* Of two equal jobs, the one that this run has copied is removed. */
 static void remove_deletes_only_the_copied_one_of_two_equal_jobs(void)
 {
@@ -295,6 +322,7 @@ static const struct test tests[] = {
     TEST(a_killed_move_from_a_beanstalkd_resumes),
     TEST(a_beanstalkd_target_takes_what_a_put_can_express),
     TEST(remove_keeps_jobs_that_a_beanstalkd_target_had_before),
+    TEST(remove_keeps_a_job_of_a_beanstalkd_that_only_a_lookalike_matches),
     TEST(remove_deletes_only_the_copied_one_of_two_equal_jobs),
     TEST(concurrent_moves_to_a_beanstalkd_copy_a_job_once),
     TEST(a_beanstalkd_is_not_moved_to_itself),

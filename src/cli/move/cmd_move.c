@@ -140,10 +140,12 @@ static int print_warnings(const struct mover *mover)
                     number, one ? " is" : "s are", mover->from_shown, one ? "it" : "them",
                     one ? "copy will be" : "copies will be", one ? "it" : "them");
     if (mover->to.plain)
-        bi_cli_note(mover->cli,
-                    "%s is a beanstalkd: counters and ages begin anew there, and --remove deletes "
-                    "only what the same run has copied",
+        bi_cli_note(mover->cli, "%s is a beanstalkd: counters and ages begin anew there",
                     mover->to_shown);
+    if (bi_move_is_inexact(mover))
+        bi_cli_note(mover->cli,
+                    "%s is a beanstalkd: --remove deletes only what the same run has copied",
+                    mover->from.plain ? mover->from_shown : mover->to_shown);
     return BI_EXIT_OK;
 }
 
@@ -209,7 +211,7 @@ static int print_summary(const struct mover *mover, int exit)
                     mover->lookalikes == 1 ? "it is" : "they are");
     if (exit != BI_EXIT_OK && exit != BI_EXIT_PARTIAL)
         bi_cli_note(mover->cli, "the move is not complete; run the same command again to resume");
-    else if (!mover->remove_copied && mover->verified > 0 && !mover->to.plain)
+    else if (!mover->remove_copied && mover->verified > 0 && !bi_move_is_inexact(mover))
         bi_cli_note(mover->cli, "%s still has %s; --remove deletes %s", mover->from_shown,
                     mover->verified == 1 ? "this job" : "these jobs",
                     mover->verified == 1 ? "it" : "them");
@@ -274,8 +276,11 @@ const struct verb bi_verb_move = {
                "same command. At the end every copy is read and compared. FROM is not changed\n"
                "unless --remove is given. Stop all consumers of both queues during a move.\n"
                "\n"
-               "FROM or TO may be a beanstalkd. It cannot store when a job was first created, so\n"
-               "--remove to a beanstalkd deletes only the jobs that the same run has copied.\n"
+               "FROM or TO may be a beanstalkd. Its creation times do not identify a job, so a\n"
+               "job that was in TO before may be a copy or another job with the same content. It\n"
+               "is not copied again, and --remove deletes only the jobs that the same run has\n"
+               "copied: give --remove at once, with an empty TO. The exit code is 7 if others\n"
+               "remain.\n"
                "\n"
                "  bide move beanstalk://old:11300 beanstalk://new:11300\n"
                "  bide move sqlite:jobs.db beanstalk://127.0.0.1:11300\n"

@@ -301,11 +301,16 @@ static int verify_all(struct mover *mover)
 
 /* ---- removing ---- */
 
+bool bi_move_is_inexact(const struct mover *mover)
+{
+    return mover->from.plain || mover->to.plain;
+}
+
 /* The delete has no token: it fails if a consumer has reserved the job meanwhile. */
 static bool build_delete(struct mover *mover, const struct moved *moved, struct op_slot *slot)
 {
     assert(moved->verified);
-    if (moved->status == MOVE_PRESENT && mover->to.plain) {
+    if (moved->status == MOVE_PRESENT && bi_move_is_inexact(mover)) {
         mover->unproven++;
         return false;
     }
@@ -334,9 +339,9 @@ static void report_unproven(const struct mover *mover)
     bi_print_number(number, mover->unproven);
     bi_cli_error(
         mover->cli, BI_EXIT_PARTIAL,
-        "%s job%s in %.100s before this run and may not be %s; not removed (a beanstalkd "
-        "cannot store when a job was first created; compare the queues, then delete from %.100s with "
-        "bide delete or bide purge)",
+        "%s job%s in %.100s before this run and may not be %s; not removed (the creation times of a "
+        "beanstalkd do not identify a job; move to an empty queue, or compare the queues and delete "
+        "from %.100s with bide delete)",
         number, one ? " was" : "s were", mover->to_shown, one ? "a copy" : "copies",
         mover->from_shown);
 }

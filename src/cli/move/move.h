@@ -12,9 +12,9 @@
  *     verifying  read each copy by its id in TO, and compare it
  *     removing   delete from FROM the jobs whose copies were verified
  *
- * A beanstalkd stamps a job at the put, so an index of it cannot tell a copy from another job with the
- * same content. The move does not copy such a job again, but removes only those jobs of FROM that
- * it has copied itself.
+ * A beanstalkd reports creation times in whole seconds, and stamps a job at the put. If FROM or TO is
+ * one, the index cannot tell a copy from another job with the same content: the move does not copy
+ * such a job again, but removes only those jobs of FROM that it has copied itself.
  *
  * Cost       48 bytes per job of FROM, and 48 per job that TO had before.
  */
@@ -63,6 +63,9 @@ struct mover {
     uint64_t copied, present, rejected, reserved, expired, lookalikes, pauses;
     uint64_t verified, missing, removed, kept, unproven;
 };
+
+/* True if the index does not prove that a job of TO is a copy. */
+bool bi_move_is_inexact(const struct mover *mover);
 
 /* Moves everything. Reports what fails; BI_EXIT_PARTIAL if some jobs were rejected, are missing or
  * stay in FROM. The counters are valid however it ends. */
