@@ -82,10 +82,10 @@ static bool apply_setting(void *user, const char *name, const char *value, char 
         bi_suggest_consider(&suggestion, settings[i].name, name, strlen(name));
     }
     if (suggestion.best != NULL)
-        return bi_errmsg_set(error, "there is no setting \"%.60s\"; did you mean %s?", name,
+        return bi_errmsg_set(error, "unknown setting \"%.60s\"; did you mean %s?", name,
                              suggestion.best);
     return bi_errmsg_set(
-        error, "there is no setting \"%.60s\"; there are url, secret_file and color", name);
+        error, "unknown setting \"%.60s\"; the settings are url, secret_file and color", name);
 }
 
 /* False: there is none. */

@@ -345,7 +345,7 @@ static const char *check_topic(struct core *core, const struct topic *topic, uin
     INVARIANT(!core->limits.topic_cleanup || topic->members > 0 || topic->line.count > 0 ||
                   topic->references > 0 || topic->paused_until != 0 || topic->undo != 0 ||
                   topic->pins > 0 || topic->serve.set,
-              "a topic exists that nobody needs");
+              "an unused topic was not removed");
     *urgents += urgent;
     return NULL;
 }

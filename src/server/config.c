@@ -147,7 +147,7 @@ static void warn_about_secret(const struct config *config, FILE *file, const cha
     if (fstat(fileno(file), &info) == 0 && S_ISREG(info.st_mode) && (info.st_mode & S_IROTH) != 0)
         bi_config_add_note(
             notes, BIDE_LOG_WARN,
-            "%.200s has the auth_secret in it and can be read by everybody: chmod o-r", path);
+            "%.200s has the auth_secret in it and can be read by all users: chmod o-r", path);
     if (strlen(secret) < 16)
         bi_config_add_note(notes, BIDE_LOG_WARN,
                            "auth_secret is short enough to be guessed: "

@@ -189,8 +189,8 @@ static bool suggest_action(const char *name, size_t size, char *error)
          i++) {
         size_t changes = bi_suggest_distance(actions[i].name, name, size);
         if (size > 2 && changes > 0 && changes <= 2)
-            return bi_errmsg_set(error, "there is no flag --%.*s; did you mean --%s?", (int)size,
-                                 name, actions[i].name);
+            return bi_errmsg_set(error, "unknown flag --%.*s; did you mean --%s?", (int)size, name,
+                                 actions[i].name);
     }
     return false;
 }
@@ -208,9 +208,7 @@ static bool parse_long(struct flags *flags, const char *const **argv, char *erro
         return suggest_action(name, size, error);
     if (!is_file && (bi_setting_get(index)->traits & BI_SECRET) != 0)
         return bi_errmsg_set(
-            error,
-            "%s belongs into the file: a flag would be seen by everybody who lists "
-            "processes",
+            error, "%s belongs in the file: every user who lists processes would see a flag",
             bi_setting_get(index)->name);
 
     const char *value = name[size] == '=' ? name + size + 1 : **argv != NULL ? *(*argv)++ : NULL;

@@ -192,7 +192,7 @@ static bool report_lost(struct logger *logger)
         return true;
 
     char text[80];
-    snprintf(text, sizeof(text), "%llu lines of the log were lost: nobody took them",
+    snprintf(text, sizeof(text), "%llu lines of the log were lost: the log was not read in time",
              (unsigned long long)logger->lost);
     if (!put_text(logger, BIDE_LOG_WARN, text))
         return false;

@@ -500,10 +500,9 @@ bool bi_setting_find(const char *name, size_t size, size_t *index, char *error)
     int shown = size < 60 ? (int)size : 60;
 
     if (other == NULL)
-        return bi_errmsg_set(error, "there is no setting \"%.*s\"; bided --help has them all",
-                             shown, name);
-    return bi_errmsg_set(error, "there is no setting \"%.*s\"; did you mean %s?", shown, name,
-                         other);
+        return bi_errmsg_set(error, "unknown setting \"%.*s\"; bided --help lists them", shown,
+                             name);
+    return bi_errmsg_set(error, "unknown setting \"%.*s\"; did you mean %s?", shown, name, other);
 }
 
 void bi_setting_clear(struct config *config, size_t index)

@@ -3,7 +3,9 @@
 #include "util/thread.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 /* While handlers are started, the thread runs at least this often even if nothing is due. Otherwise
@@ -231,10 +233,11 @@ int bi_background_start(struct background *background, bide_worker *worker)
     if (allocated && bi_thread_start(&background->handle, background_main, background))
         return BIDE_OK;
 
+    int cause = errno;
     free_background(background);
-    return allocated
-               ? bi_last_error_set(BIDE_ESYSTEM, "worker_start: the system gives no more threads")
-               : bi_last_error_set(BIDE_ENOMEM, "worker_start: out of memory");
+    return allocated ? bi_last_error_set(BIDE_ESYSTEM, "worker_start: cannot create thread: %s",
+                                         strerror(cause))
+                     : bi_last_error_set(BIDE_ENOMEM, "worker_start: out of memory");
 }
 
 bool bi_background_stop(struct background *background, int64_t end)

@@ -11,6 +11,7 @@
 #include "util/thread.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -268,11 +269,12 @@ int bide_context_fd(bide_context *context)
         bool has_reason = reason_at(context, bi_clock_boot()) != BIDE_REASON_NONE;
         context->fd = eventfd(has_reason ? 1 : 0, EFD_NONBLOCK | EFD_CLOEXEC);
     }
-    int fd = context->fd;
+    int fd = context->fd, cause = errno;
     pthread_mutex_unlock(&context->lock);
 
     if (fd < 0)
-        return bi_last_error_set(BIDE_ESYSTEM, "context_fd: the system gives no more eventfds");
+        return bi_last_error_set(BIDE_ESYSTEM, "context_fd: cannot create eventfd: %s",
+                                 strerror(cause));
     return fd;
 }
 

@@ -16,6 +16,7 @@
 #include "util/thread.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -109,8 +110,10 @@ int bide_worker_new(bide *queue, const bide_worker_options *options, bide_worker
 
     worker->stop_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     if (worker->stop_fd < 0) {
+        int cause = errno;
         free(worker);
-        return bi_last_error_set(BIDE_ESYSTEM, "worker_new: the system gives no more eventfds");
+        return bi_last_error_set(BIDE_ESYSTEM, "worker_new: cannot create eventfd: %s",
+                                 strerror(cause));
     }
 
     resolve(&given);
@@ -473,16 +476,18 @@ static void *worker_thread_main(void *arg)
 }
 
 /* The threads run the program's code, so they inherit the signal mask of the caller. If one cannot
- * be created the others end without having reserved a job. */
-static bool start_threads(bide_worker *worker)
+ * be created the others end without having reserved a job. Returns 0, or the cause as an errno. */
+static int start_threads(bide_worker *worker)
 {
+    int cause = 0;
     uint32_t started = 0;
     uint32_t threads = worker->options.threads;
 
     pthread_mutex_lock(&worker->lock);
     for (; started < threads; started++) {
         struct worker_thread *thread = &worker->threads[started];
-        thread->started = pthread_create(&thread->handle, NULL, worker_thread_main, thread) == 0;
+        cause = pthread_create(&thread->handle, NULL, worker_thread_main, thread);
+        thread->started = cause == 0;
         if (!thread->started)
             break;
     }
@@ -491,7 +496,7 @@ static bool start_threads(bide_worker *worker)
     if (started < threads)
         atomic_store(&worker->stopping, true);
     pthread_mutex_unlock(&worker->lock);
-    return started == threads;
+    return cause;
 }
 
 int bide_worker_start(bide_worker *worker)
@@ -507,9 +512,11 @@ int bide_worker_start(bide_worker *worker)
 
     pthread_mutex_lock(&worker->lifecycle_lock);
     int code = bi_worker_prepare(worker);
-    if (code == BIDE_OK && !start_threads(worker)) {
+    int cause = code == BIDE_OK ? start_threads(worker) : 0;
+    if (cause != 0) {
         bi_worker_stop(worker);
-        code = bi_last_error_set(BIDE_ESYSTEM, "worker_start: the system gives no more threads");
+        code = bi_last_error_set(BIDE_ESYSTEM, "worker_start: cannot create thread: %s",
+                                 strerror(cause));
     }
     pthread_mutex_unlock(&worker->lifecycle_lock);
     return code;

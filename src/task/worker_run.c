@@ -17,6 +17,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -164,7 +165,8 @@ int bide_worker_run(bide_worker *worker)
     if (bi_worker_is_current(worker) || bi_cq_in_callback())
         return bi_last_error_set(BIDE_ECALLBACK, "worker_run: called from a handler or callback");
     if (!install_handlers())
-        return bi_last_error_set(BIDE_ESYSTEM, "worker_run: the system gives no more eventfds");
+        return bi_last_error_set(BIDE_ESYSTEM, "worker_run: cannot create eventfd: %s",
+                                 strerror(errno));
 
     int code = bide_worker_start(worker);
     if (code == BIDE_OK) {

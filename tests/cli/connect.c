@@ -103,9 +103,9 @@ static void a_bad_config_file_is_reported_with_its_line(void)
     struct child *child = run_expect(2, "topics");
     HAS(child->err, "bide.conf");
     HAS(child->err, "3");
-    HAS(child->err, "there is no setting \"urll\"; did you mean url?");
+    HAS(child->err, "unknown setting \"urll\"; did you mean url?");
     configure("xyzzyxyzzy = 1\n");
-    HAS(run_expect(2, "topics")->err, "there are url, secret_file and color");
+    HAS(run_expect(2, "topics")->err, "the settings are url, secret_file and color");
     configure("color = red\n");
     HAS(run_expect(2, "topics")->err, "color is auto, always or never, not \"red\"");
     configure("no equals sign\n");

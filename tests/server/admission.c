@@ -238,11 +238,11 @@ static void secret_can_be_read_from_secret_file(void)
     int fd = connect_tcp(port_of(bided, "127.0.0.1"));
     ask(fd, "auth " SECRET "\r\n", "AUTHENTICATED\r\n");
     LACKS(bided->err, SECRET);
-    LACKS(bided->err, "can be read by everybody");
+    LACKS(bided->err, "can be read by all users");
     stop(bided);
     CHECK(chmod(test_path("secret"), 0644) == 0);
     bided = serve("--url=memory:", "--listen=0", flag);
-    HAS(bided->err, "can be read by everybody");
+    HAS(bided->err, "can be read by all users");
     stop(bided);
     write_file(test_path("secret"), 0, SECRET "\n" SECRET "\n", 2 * strlen(SECRET) + 2);
     bided = ends_with(5, "--url=memory:", flag);

@@ -36,8 +36,7 @@ static void error_in_the_file_is_reported_with_its_line(void)
     struct bided *bided = ends_with(5, file_of("\nsync = maybe\n"));
     HAS(bided->err, "bided.conf:2: sync is \"maybe\"; it takes full, normal or off");
     bided = ends_with(5, file_of("max_jobsize = 1\n"));
-    HAS(bided->err,
-        "bided.conf:1: there is no setting \"max_jobsize\"; did you mean max_job_size?");
+    HAS(bided->err, "bided.conf:1: unknown setting \"max_jobsize\"; did you mean max_job_size?");
     bided = ends_with(5, "--config", test_path("missing.conf"));
     HAS(bided->err, "missing.conf: No such file");
 }
@@ -58,7 +57,7 @@ static void world_readable_secret_is_warned_about(void)
     const char *flag = file_of("auth_secret = 0123456789abcdef\nurl = memory:\nlisten = 0\n");
     CHECK(chmod(test_path("bided.conf"), 0644) == 0);
     struct bided *bided = serve(flag);
-    HAS(bided->err, "can be read by everybody");
+    HAS(bided->err, "can be read by all users");
     LACKS(bided->err, "0123456789abcdef");
     stop(bided);
 }

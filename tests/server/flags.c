@@ -33,7 +33,7 @@ static void bad_flags_exit_with_5_as_beanstalkd_does(void)
     HAS(ends_with(5, "--max-jobsize=1")->err, "did you mean max_job_size?");
     HAS(ends_with(5, "--sync=maybe")->err, "full, normal or off");
     HAS(ends_with(5, "-z", "huge")->err, "a size such as");
-    HAS(ends_with(5, "--auth-secret=hush")->err, "belongs into the file");
+    HAS(ends_with(5, "--auth-secret=hush")->err, "belongs in the file");
     HAS(ends_with(5, "--url=gopher:x")->err, "this bided has sqlite: and memory:\n");
     HAS(ends_with(5, "--url=beanstalk://127.0.0.1")->err, "a bided keeps its queue itself");
     HAS(ends_with(5, "--url=memory:?foo=1")->err,

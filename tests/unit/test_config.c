@@ -226,13 +226,13 @@ static void bad_flags_are_refused(void **state)
     refuse(ARGS("-"), "unknown argument: -");
     refuse(ARGS("word"), "unknown argument: word");
     refuse(ARGS(""), "unknown argument");
-    refuse(ARGS("--"), "no setting \"\"");
+    refuse(ARGS("--"), "unknown setting \"\"");
     refuse(ARGS("-p"), "requires an argument: -p");
     refuse(ARGS("-Fp"), "requires an argument: -p");
     refuse(ARGS("--url"), "requires an argument: --url");
     refuse(ARGS("--config"), "requires an argument: --config");
-    refuse(ARGS("--help=1"), "no setting \"help\"");
-    refuse(ARGS("--address=1"), "no setting \"address\"");
+    refuse(ARGS("--help=1"), "unknown setting \"help\"");
+    refuse(ARGS("--address=1"), "unknown setting \"address\"");
     refuse(ARGS("-f", "often"), "number of milliseconds");
     refuse(ARGS("-s", "big"), "number of bytes");
     refuse(ARGS("-z", "big", NO_FILE), "a size such as");
@@ -353,7 +353,7 @@ static void unknown_setting_suggests_the_nearest(void **state)
     refuse_flag("syncs=1", "did you mean sync?");
     refuse_flag("loglevel=1", "did you mean log_level?");
     refuse_flag("lissten=1", "did you mean listen?");
-    refuse_flag("frobnicate=1", "--help has them all");
+    refuse_flag("frobnicate=1", "--help lists them");
     refuse_flag("a_name_that_is_far_longer_than_any_of_those_that_exist=1", "--help");
 }
 
@@ -382,13 +382,13 @@ static void a_file_has_names_values_and_comments(void **state)
 static void error_in_the_file_is_reported_with_its_line(void **state)
 {
     (void)state;
-    refuse_file("\n\nmax_jobs = 1\n", "bided.conf:3: there is no setting \"max_jobs\"");
+    refuse_file("\n\nmax_jobs = 1\n", "bided.conf:3: unknown setting \"max_jobs\"");
     refuse_file("sync = full\nsync = maybe\n", "bided.conf:2: sync is \"maybe\"");
     refuse_file("[server]\n", "bided.conf:1: there are no sections");
     refuse_file("listen\n", "bided.conf:1: there is no = in the line");
-    refuse_file("= 5\n", "bided.conf:1: there is no setting \"\"");
-    refuse_file("address = 127.0.0.1\n", "bided.conf:1: there is no setting");
-    refuse_file("config = other\n", "bided.conf:1: there is no setting");
+    refuse_file("= 5\n", "bided.conf:1: unknown setting \"\"");
+    refuse_file("address = 127.0.0.1\n", "bided.conf:1: unknown setting");
+    refuse_file("config = other\n", "bided.conf:1: unknown setting");
 }
 
 static void lines_and_files_have_a_limit(void **state)
@@ -524,8 +524,8 @@ static void auth_is_for_other_machines_or_for_all(void **state)
 static void secret_is_not_accepted_as_a_flag(void **state)
 {
     (void)state;
-    refuse(ARGS("--auth-secret=hush"), "belongs into the file");
-    refuse(ARGS("--auth_secret", "hush"), "belongs into the file");
+    refuse(ARGS("--auth-secret=hush"), "belongs in the file");
+    refuse(ARGS("--auth_secret", "hush"), "belongs in the file");
 }
 
 static void world_readable_secret_is_warned_about(void **state)
@@ -535,7 +535,7 @@ static void world_readable_secret_is_warned_about(void **state)
     const char *path = strchr(flag, '=') + 1;
     assert_int_equal(chmod(path, 0644), 0);
     accept(ARGS(flag));
-    assert_true(was_noted(&notes, BIDE_LOG_WARN, "can be read by everybody"));
+    assert_true(was_noted(&notes, BIDE_LOG_WARN, "can be read by all users"));
     assert_int_equal(notes.count, 1);
     bi_config_free(&config);
     assert_int_equal(chmod(path, 0640), 0);

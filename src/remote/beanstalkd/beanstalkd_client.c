@@ -13,6 +13,7 @@
 #include "util/text.h"
 #include "util/thread.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -359,7 +360,8 @@ int bi_beanstalkd_client_open(const struct backend_context *context, const struc
 
     if (beanstalkd->wake_fd < 0 || beanstalkd->stop_fd < 0 ||
         !bi_thread_start(&beanstalkd->thread, bi_beanstalkd_thread_run, beanstalkd)) {
-        bi_text_copy(error, "open: the system gives no more threads or eventfds");
+        snprintf(error, BIDE_ERROR_SIZE, "open: cannot create thread or eventfd: %s",
+                 strerror(errno));
         free_beanstalkd(beanstalkd);
         return BIDE_ESYSTEM;
     }

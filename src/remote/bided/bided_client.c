@@ -13,7 +13,10 @@
 #include "util/text.h"
 #include "util/thread.h"
 
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -317,7 +320,8 @@ int bi_bided_client_open(const struct backend_context *context, const struct add
 
     if (bided->wake_fd < 0 || bided->stop_fd < 0 ||
         !bi_thread_start(&bided->thread, bi_bided_thread_run, bided)) {
-        bi_text_copy(error, "open: the system gives no more threads or eventfds");
+        snprintf(error, BIDE_ERROR_SIZE, "open: cannot create thread or eventfd: %s",
+                 strerror(errno));
         free_bided(bided);
         return BIDE_ESYSTEM;
     }
