@@ -273,16 +273,8 @@ void bi_core_end_recovery(struct core *core, struct bi_now now)
     core->now = now;
     core->hold = 0;
     core->recovering = false;
-
-    struct waiter *waiter = core->waiters.head;
-    while (waiter != NULL) {
-        /* Completing frees the waiter. */
-        struct waiter *next = waiter->next;
-        if (waiter->op->kind == BIDE_OP_RECOVERED)
-            bi_waiter_complete(core, waiter, BIDE_OK);
-        waiter = next;
-    }
-
+    core->waiters.notified = 0;
+    bi_waiters_notify_recovered(core);
     serve(core);
 }
 

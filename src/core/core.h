@@ -267,7 +267,8 @@ void bi_core_serve(struct core *core, struct bi_now now);
 /* After everything is loaded and sorted: removes results above max_done_per_topic, about budget
  * (at least 2) at a time. True if there is more to do. */
 bool bi_core_retire_excess(struct core *core, struct bi_now now, unsigned budget);
-/* Last step of recovery: completes the ops that wait for it. */
+/* Last step of recovery: completes the ops that wait for it. If they are many, the next ticks
+ * complete the rest. */
 void bi_core_end_recovery(struct core *core, struct bi_now now);
 bool bi_job_exists(const struct core *core, uint64_t id);
 

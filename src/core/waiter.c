@@ -8,7 +8,8 @@
 
 /* Calls served after one op or event, fewer if they name many topics. The next tick continues. */
 #define SERVE_MAX 1000
-/* Calls that one op or tick completes because their jobs have ended. The next tick continues. */
+/* Calls that one op or tick completes because their jobs have ended, or visits because recovery
+ * has. The next tick continues. */
 #define NOTIFY_MAX 1000
 
 /* ---- lines ---- */
@@ -204,6 +205,8 @@ static void detach(struct core *core, struct waiter *waiter)
     /* A rollback may be between two slices: bi_waiter_cancel() is allowed then. */
     if (all->rollback_next == waiter)
         all->rollback_next = waiter->next;
+    if (all->recovered_next == waiter)
+        all->recovered_next = waiter->next;
 
     if (waiter->prev != NULL)
         waiter->prev->next = waiter->next;
@@ -301,9 +304,11 @@ static bool has_ended(const struct waiter *waiter)
     return waiter->watch != NULL && waiter->watch->job == 0;
 }
 
-/* Completes a call with the code, or with the outcome of its job if that has ended. */
+/* Completes a call with the code, or with the outcome of what it waits for if that has ended. */
 static void complete_or_notify(struct core *core, struct waiter *waiter, int code)
 {
+    if (waiter->op->kind == BIDE_OP_RECOVERED && !core->recovering)
+        code = BIDE_OK;
     if (!has_ended(waiter)) {
         bi_waiter_complete(core, waiter, code);
         return;
@@ -342,6 +347,8 @@ static void move_to_tail(struct waiters *all, struct waiter *waiter)
 {
     if (waiter == all->tail)
         return;
+    if (all->recovered_next == waiter)
+        all->recovered_next = waiter->next;
 
     if (waiter->prev != NULL)
         waiter->prev->next = waiter->next;
@@ -455,6 +462,33 @@ static void notify_ended(struct core *core)
         core->unserved = true;
 }
 
+/* Visits calls after the end of recovery, as many as this step may. */
+static void notify_recovered(struct core *core)
+{
+    struct waiters *all = &core->waiters;
+    uint64_t hold = core->hold;
+
+    core->hold = 0;
+    for (; all->recovered_next != NULL && all->notified < NOTIFY_MAX; all->notified++) {
+        struct waiter *waiter = all->recovered_next;
+        all->recovered_next = waiter->next;
+        core->work += OP_WORK;
+        if (waiter->op->kind == BIDE_OP_RECOVERED)
+            bi_waiter_complete(core, waiter, BIDE_OK);
+    }
+    core->hold = hold;
+
+    if (all->recovered_next != NULL)
+        core->unserved = true;
+}
+
+void bi_waiters_notify_recovered(struct core *core)
+{
+    assert(!core->recovering); /* a later call does not wait */
+    core->waiters.recovered_next = core->waiters.head;
+    notify_recovered(core);
+}
+
 void bi_waiters_serve(struct core *core)
 {
     const struct topic *topic;
@@ -462,6 +496,7 @@ void bi_waiters_serve(struct core *core)
 
     core->unserved = false;
     notify_ended(core);
+    notify_recovered(core);
     for (int i = 0; (topic = longest_waiting(core)) != NULL; i++) {
         if (i == SERVE_MAX || core->work >= work_limit) {
             core->unserved = true;

@@ -92,7 +92,9 @@ struct waiter {
 struct waiters {
     struct waiter *head, *tail;
     struct watch *ended_head, *ended_tail; /* jobs whose end some calls have yet to learn */
-    unsigned notified;                     /* calls completed in this step by the end of jobs */
+    struct waiter *recovered_next;         /* the next one to ask whether it waits for recovery */
+    unsigned notified;                     /* calls completed in this step by the end of jobs, or
+                                              visited after the end of recovery */
     struct waiter *rollback_next;          /* during a rollback: the next one to visit */
     uint64_t count;
     uint64_t reserving; /* those with links */
@@ -122,14 +124,17 @@ void bi_waiter_complete(struct core *core, struct waiter *waiter, int code);
  * wait. */
 void bi_waiters_wake(struct core *core, struct topic *topic);
 
-/* Completes calls whose job has ended, and grants ready jobs to waiting calls until one side is
- * empty. Stops early, with core->unserved set, when that takes too long for one step. */
+/* Completes calls whose job has ended and those that waited for recovery, and grants ready jobs to
+ * waiting calls until one side is empty. Stops early, with core->unserved set, when that takes too long for one step. */
 void bi_waiters_serve(struct core *core);
 
 /* Completes the calls that wait for the job to end. If they are many, leaves the rest to the next
  * steps, with core->unserved set. The job is done, buried or gone; finished: it is gone because its
  * work is done. A rollback calls this, too. */
 void bi_waiters_notify(struct core *core, struct job *job, bide_state state, bool finished);
+
+/* Recovery has ended: completes the calls that wait for it, as bi_waiters_notify() does. */
+void bi_waiters_notify_recovered(struct core *core);
 
 /*
  * A commit failed: whatever waiting ops did or saw since the last commit is undone. A

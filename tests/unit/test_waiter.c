@@ -460,6 +460,59 @@ static void a_close_after_the_end_of_the_job_shows_the_end(void **state)
         learned_the_end(&watching[i]);
 }
 
+/* ---- many calls that wait for recovery ---- */
+
+static void open_and_watch_recovery(void)
+{
+    core_fixture_close(&w);
+    core_fixture_init(&w);
+    w.options.recovering = true;
+    core_fixture_start(&w);
+    for (int i = 0; i < WATCHERS; i++) {
+        watching[i] = (bide_op){.kind = BIDE_OP_RECOVERED, .recovered = {.timeout_ms = 1000}};
+        assert_int_equal(run(&w, &watching[i]), BIDE_PENDING);
+    }
+}
+
+static void learned_of_recovery(int from, int to)
+{
+    for (int i = from; i < to; i++)
+        assert_int_equal(watching[i].status, BIDE_OK);
+}
+
+static void many_calls_learn_of_the_end_of_recovery_in_steps(void **state)
+{
+    (void)state;
+    open_and_watch_recovery();
+    /* The next one to visit is cancelled between two steps. */
+    bi_core_end_recovery(w.core, w.now);
+    assert_int_equal(w.completed_count, STEP_ENDS);
+    assert_true(bi_core_unserved(w.core));
+    assert_true(bi_waiter_cancel(w.core, &watching[STEP_ENDS]));
+    bide_op late = {.kind = BIDE_OP_RECOVERED, .recovered = {.timeout_ms = 0}};
+    for (size_t before = w.completed_count; bi_core_tick(w.core, w.now, UINT32_MAX);
+         before = w.completed_count) {
+        assert_in_range(w.completed_count - before, 1, STEP_ENDS);
+        core_fixture_check(&w);
+    }
+    assert_int_equal(run(&w, &late), BIDE_OK);
+    assert_int_equal(w.completed_count, WATCHERS);
+    assert_int_equal(watching[STEP_ENDS].status, BIDE_CANCELLED);
+    learned_of_recovery(0, STEP_ENDS);
+    learned_of_recovery(STEP_ENDS + 1, WATCHERS);
+}
+
+static void a_close_after_the_end_of_recovery_shows_the_end(void **state)
+{
+    (void)state;
+    open_and_watch_recovery();
+    bi_core_end_recovery(w.core, w.now);
+    while (bi_waiter_close_all(w.core, 7))
+        continue;
+    assert_int_equal(w.completed_count, WATCHERS);
+    learned_of_recovery(0, WATCHERS);
+}
+
 /* Those that were completed before the rollback are held by the caller, who fails them. */
 static void an_end_that_is_undone_fails_the_calls_that_have_yet_to_learn_of_it(void **state)
 {
@@ -663,6 +716,8 @@ int main(void)
         TEST(completing_the_calls_of_a_job_that_ended_counts_as_work),
         TEST(a_timeout_after_the_end_of_the_job_shows_the_end),
         TEST(a_close_after_the_end_of_the_job_shows_the_end),
+        TEST(many_calls_learn_of_the_end_of_recovery_in_steps),
+        TEST(a_close_after_the_end_of_recovery_shows_the_end),
         TEST(an_end_that_is_undone_fails_the_calls_that_have_yet_to_learn_of_it),
         TEST(calls_that_learn_later_are_held_with_the_end),
         TEST(by_priority_takes_the_best_job_over_all_topics),
