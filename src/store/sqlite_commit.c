@@ -6,11 +6,10 @@
  * lie in the write-ahead log and be recovered after a crash. The store must not report a failure
  * for a batch that reappears later, so such a failure is resolved by reading the file again:
  *
- *     batch found in the file        make it durable, report BIDE_OK
- *     not found, no frames left      report the failure
- *     not found, frames may remain   overwrite them, then report the failure
- *                                    (after a failed write, even if that fails, too)
- *     file cannot be read            report BIDE_EUNKNOWN; the next commit resolves it first
+ *     batch found in the file      make it durable, report BIDE_OK
+ *     not found                    overwrite its frames, report the failure
+ *     that fails, as the write did recover the log; if still not found, report the failure
+ *     none of these in time        report BIDE_EUNKNOWN; the next commit resolves it first
  *
  * Ordering   A commit holds the writer mutex, and acquires those of the scanner and the
  *            reader when it must reopen the connections.
@@ -22,16 +21,16 @@
 #include "util/text.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The pauses between the tries add up to five seconds. Then the commit reports BIDE_EUNKNOWN. */
-#define RESOLVE_TRIES 50
-#define RESOLVE_MS    100
+/* An outcome is looked for this long, with pauses between the tries. Then the commit reports
+ * BIDE_EUNKNOWN. A try may wait for the locks of other programs. */
+#define RESOLVE_US       5000000
+#define RESOLVE_PAUSE_US 100000
 
 /* The id limit that the batch must store; a restart after a crash begins there. The result is
  * the same for every attempt of a batch, because only note_stored() moves sqlite->id_limit. */
@@ -177,7 +176,7 @@ static int are_limits_stored(struct sqlite *sqlite, const struct bi_batch *batch
 }
 
 /*
- * Returns 1 if the batch is in the file, 0 if not, -1 if it cannot be read. A transaction is
+ * Returns 1 if the batch is in the file, 0 if not, -1 if it cannot be read in time. A transaction is
  * stored completely or not at all, so the first missing record decides. The records alone do not
  * prove that it is stored: a batch may be empty, and a record that changes nothing matches the
  * file without it.
@@ -185,6 +184,10 @@ static int are_limits_stored(struct sqlite *sqlite, const struct bi_batch *batch
 static int is_batch_stored(struct sqlite *sqlite, const struct bi_batch *batch)
 {
     for (size_t i = 0; i < batch->count; i++) {
+        /* Reading large bodies from a slow disk may take long. */
+        if (bi_store_past_deadline(&sqlite->base))
+            return -1;
+
         int is_stored = bi_sqlite_record_is_stored(&sqlite->writer, &batch->records[i]);
         if (is_stored != 1)
             return is_stored;
@@ -206,18 +209,12 @@ static void lock_connections(struct sqlite *sqlite)
 }
 
 /* Closes every connection and opens them again. SQLite drops its index of the log with the
- * last connection, and recovers the log from the file. *log_kept tells whether the log survived
- * the close: then a connection of another process may keep the index. It may be NULL. */
-static int reopen(struct sqlite *sqlite, bool *log_kept, char *error)
+ * last connection, and recovers the log from the file. */
+static int reopen(struct sqlite *sqlite, char *error)
 {
-    char log[PATH_MAX];
-    snprintf(log, sizeof(log), "%s-wal", sqlite->path);
-
     lock_connections(sqlite);
     bi_sqlite_disconnect_all(sqlite);
     assert(sqlite->writer.db == NULL && sqlite->reader.db == NULL && sqlite->scanner.db == NULL);
-    if (log_kept != NULL)
-        *log_kept = access(log, F_OK) == 0 || errno != ENOENT;
 
     int code = bi_sqlite_connect(sqlite, &sqlite->writer, error);
     if (code == BIDE_OK)
@@ -228,6 +225,51 @@ static int reopen(struct sqlite *sqlite, bool *log_kept, char *error)
     pthread_mutex_unlock(&sqlite->reader.lock);
     pthread_mutex_unlock(&sqlite->scanner.lock);
     return code;
+}
+
+/* The first region of the index of the log begins with two copies of its header. "WAL-mode File
+ * Format" in the documentation of SQLite describes them. */
+#define INDEX_REGION_SIZE 32768
+#define INDEX_VERSION     3007000
+#define INDEX_HEADER_SIZE 48
+#define INDEX_IS_INIT     12
+
+/*
+ * Makes SQLite recover the log from the file before its next use, as after a crash. reopen() alone
+ * does not while another process, or other code of this process, has the file open and keeps the
+ * index.
+ *
+ * SQLite finds such a header when a writer was killed in the middle of a commit: the next connection
+ * of any process rebuilds the index, and readers keep their snapshots. Each of them would recover
+ * the same log, so it does not matter which processes open or close the file meanwhile. The mapping
+ * comes from SQLite: to open the file of the index here, and to close it, would release the POSIX
+ * locks of other connections in this process.
+ */
+static bool discard_wal_index(struct sqlite *sqlite)
+{
+    struct connection *writer = &sqlite->writer;
+    sqlite3_file *file = NULL;
+    void volatile *region = NULL;
+
+    /* Under the write lock no other connection changes the header. */
+    if (bi_sqlite_exec(writer, "BEGIN IMMEDIATE") != SQLITE_OK)
+        return false;
+
+    sqlite3_file_control(writer->db, "main", SQLITE_FCNTL_FILE_POINTER, &file);
+    if (file != NULL && file->pMethods != NULL && file->pMethods->iVersion >= 2 &&
+        file->pMethods->xShmMap(file, 0, INDEX_REGION_SIZE, 0, &region) != SQLITE_OK)
+        region = NULL;
+
+    bool discarded = region != NULL && *(const volatile uint32_t *)region == INDEX_VERSION;
+    if (discarded) {
+        volatile unsigned char *header = region;
+        header[INDEX_HEADER_SIZE + INDEX_IS_INIT] = 0;
+        header[INDEX_IS_INIT] = 0;
+        file->pMethods->xShmBarrier(file);
+    }
+
+    bi_sqlite_roll_back(writer);
+    return discarded;
 }
 
 static int checkpoint_truncate(struct sqlite *sqlite)
@@ -288,24 +330,24 @@ static int resolve_outcome(struct sqlite *sqlite, const struct bi_batch *batch,
     char text[BIDE_ERROR_SIZE];
     assert(residue != RESIDUE_NONE && failed < 0); /* else the outcome is known */
 
-    for (int i = 0; i < RESOLVE_TRIES; i++) {
+    /* Past the write deadline nothing more is written, so no outcome could be made final. */
+    int64_t until = bi_clock_boot() + RESOLVE_US;
+    for (int i = 0; (i == 0 || bi_clock_boot() < until) && !bi_store_past_deadline(&sqlite->base);
+         i++) {
         if (i > 0)
-            usleep(RESOLVE_MS * 1000);
-        bool log_kept = true;
-        if (reopen(sqlite, &log_kept, text) != BIDE_OK)
+            usleep(RESOLVE_PAUSE_US);
+        if (reopen(sqlite, text) != BIDE_OK)
             continue;
 
         /* An outcome counts only after it is final: until then a crash could reverse it. */
         int stored = is_batch_stored(sqlite, batch);
-        if (stored < 0 || (stored == 1 && !make_durable(sqlite)))
-            continue;
+        bool final = stored == 1 ? make_durable(sqlite) : stored == 0 && overwrite_wal_tail(sqlite);
 
-        /* A write that failed may have reached the file and complete the commit there; the reopen
-         * does not see that while another process keeps the index. A log that SQLite deleted at the
-         * close holds nothing any more. If the disk accepts no write at all, the failed one is
-         * taken for what it reported: waiting for the disk would make every outcome unknown. */
-        bool partial = residue == RESIDUE_PARTIAL;
-        if (stored == 0 && (!partial || log_kept) && !overwrite_wal_tail(sqlite) && !partial)
+        /* The disk may accept no writes for long. After a failed write, unlike after a failed sync,
+         * the page cache shows what is in the log: the outcome is what recovery finds there. */
+        if (!final && stored == 0 && residue == RESIDUE_PARTIAL && discard_wal_index(sqlite))
+            final = is_batch_stored(sqlite, batch) == 0;
+        if (!final)
             continue;
 
         /* The core may differ from the file: the caller must compare the batch before it
@@ -460,7 +502,7 @@ static int commit_new(struct sqlite *sqlite, const struct bi_batch *batch, char 
         code = check_checkpoint_blocked(sqlite, error);
     /* An earlier reopen may have failed half way. */
     if (code == BIDE_OK && sqlite->writer.db == NULL)
-        code = reopen(sqlite, NULL, error);
+        code = reopen(sqlite, error);
     if (code == BIDE_OK)
         code = check_batch_space(sqlite, batch, error);
     if (code == BIDE_OK)

@@ -7,6 +7,7 @@
  * acknowledged is there when the file is opened again.
  */
 #include "history.h"
+#include "queue/queue.h"
 #include "script.h"
 #include "vfs.h"
 
@@ -271,11 +272,15 @@ static pid_t fork_child(void (*run)(int end), int *end)
     return child;
 }
 
+static bool watcher_reads; /* it stays in a transaction */
+
 /* What the watcher found in the log's index is what stays in it, as long as it lives. */
 static void watch(int end)
 {
     sqlite3 *db = NULL;
     int code = sqlite3_open(test_path("file/jobs.db"), &db);
+    if (code == SQLITE_OK && watcher_reads)
+        code = sqlite3_exec(db, "BEGIN", NULL, NULL, NULL);
     if (code == SQLITE_OK)
         code = sqlite3_exec(db, "SELECT count(*) FROM job", NULL, NULL, NULL);
     send_code(end, code);
@@ -283,12 +288,17 @@ static void watch(int end)
 }
 
 static struct vfs_fault put_fault;
+static bool watched_inside; /* by another connection of the program that puts */
 
 /* Says how a put went that the fault hits, and is killed. */
 static void put_and_die(int end)
 {
+    sqlite3 *db = NULL;
     bide *queue = open_url(url_of("file/jobs.db", ""));
     OK(put_serial(queue, "work", 1, NULL, NULL));
+    if (watched_inside)
+        CHECK(sqlite3_open(test_path("file/jobs.db"), &db) == SQLITE_OK &&
+              sqlite3_exec(db, "SELECT count(*) FROM job", NULL, NULL, NULL) == SQLITE_OK);
     send_code(end, BIDE_OK);
     receive_code(end);
     vfs_fail(&put_fault);
@@ -298,19 +308,22 @@ static void put_and_die(int end)
 /* Answers what the put answered. */
 static int try_kill_after(struct vfs_fault fault)
 {
-    int owner_end, watcher_end;
+    int owner_end, watcher_end = -1;
     put_fault = fault;
     fresh_folder("file");
     pid_t owner = fork_child(put_and_die, &owner_end);
     EQ(receive_code(owner_end), BIDE_OK);
-    pid_t watcher = fork_child(watch, &watcher_end);
-    EQ(receive_code(watcher_end), SQLITE_OK);
+    pid_t watcher = watched_inside ? 0 : fork_child(watch, &watcher_end);
+    if (watcher != 0)
+        EQ(receive_code(watcher_end), SQLITE_OK);
     send_code(owner_end, 0);
     int code = receive_code(owner_end);
     CHECK(waitpid(owner, NULL, 0) == owner);
-    CHECK(kill(watcher, SIGKILL) == 0 && waitpid(watcher, NULL, 0) == watcher);
+    if (watcher != 0)
+        CHECK(kill(watcher, SIGKILL) == 0 && waitpid(watcher, NULL, 0) == watcher);
     close(owner_end);
-    close(watcher_end);
+    if (watcher != 0)
+        close(watcher_end);
     bide *queue = open_url(url_of("file/jobs.db", ""));
     bide_stats stats;
     OK(bide_queue_stats(queue, &stats));
@@ -335,10 +348,71 @@ static void a_put_of_a_failed_write_does_not_appear_after_a_crash_while_watched(
 {
     vfs_install();
     struct vfs_fault fault = {VFS_WRITE, "-wal", 1, 1, SQLITE_IOERR_WRITE, EIO};
-    vfs_write_despite_faults(true);
+    vfs_write_despite_faults(1);
     while (try_kill_after(fault) != BIDE_OK)
         fault.nth++;
     CHECK(fault.nth > 2);
+}
+
+/* As above, and from then on the disk accepts no write that could undo the commit or make it last. Only
+ * with its last write the outcome is unknown. */
+static void try_disk_that_fails_after_the_write(void)
+{
+    struct vfs_fault fault = {VFS_WRITE, "", 1, 0, SQLITE_IOERR_WRITE, EIO};
+    int code, last = BIDE_OK;
+    vfs_install();
+    vfs_write_despite_faults(1);
+    for (; (code = try_kill_after(fault)) != BIDE_OK; fault.nth++, last = code)
+        EQ(last, fault.nth == 1 ? BIDE_OK : BIDE_EIO);
+    EQ(last, BIDE_EUNKNOWN);
+    CHECK(fault.nth > 2);
+}
+
+static void a_put_is_in_doubt_if_no_write_undoes_what_a_failed_one_left_while_watched(void)
+{
+    try_disk_that_fails_after_the_write();
+}
+
+static void a_put_is_in_doubt_likewise_while_the_watcher_reads(void)
+{
+    watcher_reads = true;
+    try_disk_that_fails_after_the_write();
+}
+
+static void a_put_is_in_doubt_likewise_beside_a_connection_of_the_same_program(void)
+{
+    watched_inside = true;
+    try_disk_that_fails_after_the_write();
+}
+
+/* ---- the time to close is over ---- */
+
+/* The file cannot be opened again after a failed sync. That is tried for some seconds, but not past the
+ * deadline of a close. */
+static void an_outcome_is_not_looked_for_past_the_deadline_of_a_close(void)
+{
+    bide_cq *cq = NULL;
+    vfs_install();
+    bide *queue = open_jobs("");
+    OK(bide_cq_new(&cq));
+    bide_op put = {.kind = BIDE_OP_PUT, .cq = cq, .put = {.topic = slice_of("work")}};
+    bide_op *const ops[] = {&put};
+    vfs_fail(&(struct vfs_fault){VFS_SYNC, "", 1, 0, SQLITE_IOERR_FSYNC, EIO});
+    vfs_fail(&(struct vfs_fault){VFS_OPEN, "", 1, 0, SQLITE_CANTOPEN, EIO});
+    unsigned opened = vfs_count(VFS_OPEN);
+    EQ(bide_submit(queue, ops, 1), 1);
+    UNTIL(vfs_count(VFS_OPEN) > opened);
+    bi_queue_set_close_deadline(queue, clock_us());
+
+    opened = vfs_count(VFS_OPEN);
+    UNTIL((bide_cq_drain(cq, 0), put.status != BIDE_PENDING));
+    EQ(put.status, BIDE_EUNKNOWN);
+    unsigned tries = vfs_count(VFS_OPEN) - opened;
+    if (tries > 3)
+        FAIL("the file was opened %u times past the deadline", tries);
+    vfs_clear_faults();
+    OK(bide_cq_free(cq));
+    OK(bide_close(queue));
 }
 
 /* ---- a disk that stays broken ---- */
@@ -381,6 +455,10 @@ static const struct test tests[] = {
     TEST(acknowledged_after_a_sync_without_room_survives_power_loss),
     TEST(a_failed_put_does_not_appear_after_a_crash_while_another_program_watches),
     TEST(a_put_of_a_failed_write_does_not_appear_after_a_crash_while_watched),
+    TEST(a_put_is_in_doubt_if_no_write_undoes_what_a_failed_one_left_while_watched),
+    TEST(a_put_is_in_doubt_likewise_while_the_watcher_reads),
+    TEST(a_put_is_in_doubt_likewise_beside_a_connection_of_the_same_program),
+    TEST(an_outcome_is_not_looked_for_past_the_deadline_of_a_close),
     TEST(a_disk_that_fails_for_ever_is_told_and_may_heal),
 };
 const struct theme sync_theme = {"sync", tests, COUNT(tests)};

@@ -48,7 +48,7 @@ static struct {
     int64_t limit;
     int limit_errno; /* what it is to be above the limit */
     bool skip_syncs;
-    bool write_despite_faults;
+    unsigned write_despite_faults;
     int64_t region[2]; /* 0, 0: everything */
     bool hold;
     unsigned held;
@@ -185,10 +185,10 @@ void vfs_clear_faults(void)
     unlock_shim(0);
 }
 
-void vfs_write_despite_faults(bool write)
+void vfs_write_despite_faults(unsigned writes)
 {
     lock_shim();
-    shim.write_despite_faults = write;
+    shim.write_despite_faults = writes;
     unlock_shim(0);
 }
 
@@ -354,7 +354,8 @@ static int file_write(sqlite3_file *file, const void *data, int size, sqlite3_in
     bool acts = has_space(tracked, offset + size);
     if (code == SQLITE_OK && !acts)
         code = fail_disk_full();
-    acts = acts && (code == SQLITE_OK || shim.write_despite_faults);
+    if (code != SQLITE_OK)
+        acts = acts && shim.write_despite_faults > 0 && shim.write_despite_faults-- > 0;
     shim_of(file)->last_errno = code == SQLITE_OK ? 0 : shim.last_errno;
     int written = acts ? real_of(file)->pMethods->xWrite(real_of(file), data, size, offset) : code;
     code = code == SQLITE_OK ? written : code;

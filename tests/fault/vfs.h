@@ -53,8 +53,8 @@ void vfs_slow_reads(unsigned us);
 /* While held, syncs wait; how many are waiting. */
 void vfs_hold_syncs(bool hold);
 unsigned vfs_held_syncs(void);
-/* Writes that a fault makes fail from now on reach the file all the same. */
-void vfs_write_despite_faults(bool write);
+/* So many of the writes that a fault makes fail from now on reach the file all the same. */
+void vfs_write_despite_faults(unsigned writes);
 /* No more faults; the limit stays. */
 void vfs_clear_faults(void);
 /* How many acts were made to fail since the program began. */
