@@ -76,6 +76,10 @@ int bi_sqlite_set_error(const struct sqlite *sqlite, const struct connection *co
         {SQLITE_LOCKED, "another program keeps the file locked"},
         {SQLITE_CORRUPT, "the file is damaged; open a backup of it"},
         {SQLITE_NOTADB, "the file is no SQLite database"},
+        {SQLITE_IOERR_SHMOPEN, "its log needs shared memory of a local file system"},
+        {SQLITE_IOERR_SHMSIZE, "its log needs shared memory of a local file system"},
+        {SQLITE_IOERR_SHMLOCK, "its log needs shared memory of a local file system"},
+        {SQLITE_IOERR_SHMMAP, "its log needs shared memory of a local file system"},
     };
 
     /* No database: the reopen after a failed write has failed itself. */
@@ -85,7 +89,7 @@ int bi_sqlite_set_error(const struct sqlite *sqlite, const struct connection *co
         connection->db == NULL ? "it cannot be opened" : sqlite3_errmsg(connection->db);
 
     for (size_t i = 0; i < sizeof(advice) / sizeof(advice[0]); i++)
-        if (advice[i].code == (code & 0xff))
+        if (advice[i].code == (code & 0xff) || advice[i].code == code)
             text = advice[i].text;
 
     /* Only these errors come from a system call; for others errno is stale. */
@@ -148,16 +152,23 @@ int64_t bi_sqlite_query_int64(struct connection *connection, const char *sql, in
     return value;
 }
 
+static int is_wal(void *ctx, int columns, char **values, char **names)
+{
+    (void)names;
+    *(bool *)ctx = columns == 1 && values[0] != NULL && strcmp(values[0], "wal") == 0;
+    return SQLITE_OK;
+}
+
 /*
- * Sets the pragmas of a connection. wal_autocheckpoint is off because maintenance runs the
+ * Sets the pragmas of a connection. *wal tells whether the file has a write-ahead log: SQLite does
+ * not report it as an error if the file keeps its old journal. wal_autocheckpoint is off because maintenance runs the
  * checkpoints, between commits. secure_delete, which Debian enables, would write every page of a
  * deleted body to the log as zeros, and a full disk could not be emptied; FAST overwrites
  * deleted data only where that costs no extra write.
  */
-static int configure(struct sqlite *sqlite, struct connection *connection)
+static int configure(struct sqlite *sqlite, struct connection *connection, bool *wal)
 {
-    static const char pragmas[] = "PRAGMA journal_mode=WAL;"
-                                  "PRAGMA wal_autocheckpoint=0;"
+    static const char pragmas[] = "PRAGMA wal_autocheckpoint=0;"
                                   "PRAGMA journal_size_limit=33554432;"
                                   "PRAGMA cache_size=-16384;"
                                   "PRAGMA cell_size_check=ON;"
@@ -176,6 +187,9 @@ static int configure(struct sqlite *sqlite, struct connection *connection)
     if (bi_sqlite_query_int64(connection, "PRAGMA page_count", 1) == 0)
         code = bi_sqlite_exec(connection, "PRAGMA page_size=4096; PRAGMA auto_vacuum=INCREMENTAL");
 
+    *wal = false;
+    if (code == SQLITE_OK)
+        code = sqlite3_exec(connection->db, "PRAGMA journal_mode=WAL", is_wal, wal, NULL);
     if (code == SQLITE_OK)
         code = bi_sqlite_exec(connection, pragmas);
     if (code == SQLITE_OK)
@@ -217,8 +231,19 @@ int bi_sqlite_connect(struct sqlite *sqlite, struct connection *connection, char
         bi_sqlite_open(sqlite, connection, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, error);
     if (code != BIDE_OK)
         return code;
-    if (configure(sqlite, connection) != SQLITE_OK)
+    bool wal;
+    if (configure(sqlite, connection, &wal) != SQLITE_OK)
         return open_failed(sqlite, connection, error);
+
+    /* Commits rely on the log; see sqlite_commit.c. */
+    if (!wal) {
+        snprintf(error, BIDE_ERROR_SIZE,
+                 "open: %.80s: no write-ahead log: the file system or this SQLite has no shared "
+                 "memory; choose a local file system",
+                 sqlite->path);
+        bi_sqlite_disconnect(connection);
+        return BIDE_EIO;
+    }
 
     if (connection == &sqlite->writer) {
         /* An older file may have another page size: the default of the SQLite that created it. */

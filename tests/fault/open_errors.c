@@ -4,6 +4,7 @@
  * there as it was.
  */
 #include "fault.h"
+#include "vfs.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -61,6 +62,29 @@ static void in_another_process(void (*run)(void))
     }
     CHECK(waitpid(child, &status, 0) == child);
     EQ(status, 0);
+}
+
+/* ---- file systems ---- */
+
+/* SQLite does not call it an error: it keeps the rollback journal. */
+static void a_place_without_shared_memory_is_named(void)
+{
+    vfs_install();
+    vfs_without_shared_memory(true);
+    REFUSED(url_of("jobs.db", ""), BIDE_EIO, "jobs.db: no write-ahead log");
+    REFUSED(url_of("jobs.db", ""), BIDE_EIO, "no shared memory");
+    vfs_without_shared_memory(false);
+    make_jobs();
+}
+
+static void shared_memory_that_cannot_be_mapped_is_named(void)
+{
+    vfs_install();
+    vfs_fail(&(struct vfs_fault){VFS_SHM, "", 1, 0, SQLITE_IOERR_SHMMAP, ENODEV});
+    REFUSED(url_of("jobs.db", ""), BIDE_EIO, "jobs.db: its log needs shared memory");
+    REFUSED(url_of("jobs.db", ""), BIDE_EIO, "No such device");
+    vfs_clear_faults();
+    make_jobs();
 }
 
 /* ---- places ---- */
@@ -323,6 +347,8 @@ static void a_file_whose_owner_was_killed_is_free(void)
 }
 
 static const struct test tests[] = {
+    TEST(a_place_without_shared_memory_is_named),
+    TEST(shared_memory_that_cannot_be_mapped_is_named),
     TEST(a_directory_that_does_not_exist_is_named),
     TEST(a_directory_is_no_file),
     TEST(a_file_in_the_way_of_the_directory_is_named),

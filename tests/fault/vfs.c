@@ -49,7 +49,9 @@ static struct {
     int limit_errno; /* what it is to be above the limit */
     bool skip_syncs;
     unsigned write_despite_faults;
-    int64_t region[2]; /* 0, 0: everything */
+    bool without_shared_memory;
+    sqlite3_io_methods old_methods; /* version 1: without shared memory */
+    int64_t region[2];              /* 0, 0: everything */
     bool hold;
     unsigned held;
     unsigned read_us;
@@ -189,6 +191,13 @@ void vfs_write_despite_faults(unsigned writes)
 {
     lock_shim();
     shim.write_despite_faults = writes;
+    unlock_shim(0);
+}
+
+void vfs_without_shared_memory(bool without)
+{
+    lock_shim();
+    shim.without_shared_memory = without;
     unlock_shim(0);
 }
 
@@ -504,7 +513,7 @@ static int shim_open(sqlite3_vfs *vfs, const char *path, sqlite3_file *file, int
     if (code == SQLITE_OK) {
         sqlite3_int64 size = 0;
         real_of(file)->pMethods->xFileSize(real_of(file), &size);
-        file->pMethods = &file_methods;
+        file->pMethods = shim.without_shared_memory ? &shim.old_methods : &file_methods;
         shim_of(file)->last_errno = 0;
         shim_of(file)->tracked = track(path, flags);
         if (shim_of(file)->tracked != NULL)
@@ -549,6 +558,8 @@ void vfs_install(void)
     if (shim.system != NULL)
         return;
     shim.system = sqlite3_vfs_find(NULL);
+    shim.old_methods = file_methods;
+    shim.old_methods.iVersion = 1;
     shim.vfs = *shim.system;
     shim.vfs.iVersion = 2; /* no hooks into system calls */
     shim.vfs.pNext = NULL;

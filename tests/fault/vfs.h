@@ -55,6 +55,8 @@ void vfs_hold_syncs(bool hold);
 unsigned vfs_held_syncs(void);
 /* So many of the writes that a fault makes fail from now on reach the file all the same. */
 void vfs_write_despite_faults(unsigned writes);
+/* Files opened from now on have no shared memory, as with a VFS that cannot map files. */
+void vfs_without_shared_memory(bool without);
 /* No more faults; the limit stays. */
 void vfs_clear_faults(void);
 /* How many acts were made to fail since the program began. */
