@@ -8,7 +8,7 @@
  * A backup runs on the slow thread and copies one state of the file. It holds the scanner mutex,
  * and stops when a commit must reopen the connections.
  */
-#define _GNU_SOURCE /* mkostemp */
+#define _GNU_SOURCE /* mkostemp, renameat2 */
 #include "store/sqlite.h"
 
 #include "util/clock.h"
@@ -416,8 +416,38 @@ static int sync_file(const char *path)
     return failed;
 }
 
-/* Gives the complete copy its name. link() fails if the name exists; rename() would replace
- * that file. */
+static bool is_unsupported(int number)
+{
+    return number == EPERM || number == EOPNOTSUPP || number == ENOSYS || number == EMLINK ||
+           number == EINVAL;
+}
+
+/* Gives the file a new name, and fails with EEXIST if that exists: rename() would replace the file.
+ * Not every file system has hard links or the flag of renameat2(). Then an empty file reserves the
+ * name. Returns 0 or an errno. */
+static int rename_new(const char *temp_path, const char *path)
+{
+    if (link(temp_path, path) == 0)
+        return 0;
+    if (is_unsupported(errno) &&
+        renameat2(AT_FDCWD, temp_path, AT_FDCWD, path, RENAME_NOREPLACE) == 0)
+        return 0;
+    if (!is_unsupported(errno))
+        return errno;
+
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return errno;
+    close(fd);
+    if (rename(temp_path, path) == 0)
+        return 0;
+
+    int failed = errno;
+    unlink(path);
+    return failed;
+}
+
+/* Syncs the complete copy and gives it its name. */
 static int publish_copy(const char *temp_path, const char *path, char *error)
 {
     char directory[4096];
@@ -426,9 +456,9 @@ static int publish_copy(const char *temp_path, const char *path, char *error)
              slash == NULL ? "." : path);
 
     int failed = sync_file(temp_path);
-    if (failed == 0 && link(temp_path, path) != 0) {
-        failed = errno;
-    } else if (failed == 0) {
+    if (failed == 0)
+        failed = rename_new(temp_path, path);
+    if (failed == 0) {
         failed = sync_file(directory);
         if (failed != 0)
             unlink(path); /* a backup that fails leaves no file */
@@ -529,7 +559,8 @@ int bi_sqlite_backup(struct store *store, const char *path, char *error)
     if (code == BIDE_OK)
         code = publish_copy(temp_path, path, error);
 
-    /* A failed copy may leave the rollback journal of its target. */
+    /* The copy has its second name by now, or has moved to it. A failed one may leave the rollback
+     * journal of its target. */
     unlink(temp_path);
     strncat(temp_path, "-journal", sizeof(temp_path) - strlen(temp_path) - 1);
     unlink(temp_path);

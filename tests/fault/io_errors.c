@@ -415,6 +415,49 @@ static void an_outcome_is_not_looked_for_past_the_deadline_of_a_close(void)
     OK(bide_close(queue));
 }
 
+/* ---- a backup on a file system that lacks something ---- */
+
+static void try_backup(bide *queue, int link_errno, int rename_errno)
+{
+    vfs_fail_links(link_errno, rename_errno);
+    OK(bide_backup(queue, test_path("copy.db")));
+    EQ(NUMBER(test_path("copy.db"), "SELECT count(*) FROM job"), 1);
+    CHECK(unlink(test_path("copy.db")) == 0);
+
+    /* A link to nothing is a name in use that the first look at the target does not see. */
+    char target[16];
+    CHECK(symlink("nothing", test_path("copy.db")) == 0);
+    CODE(bide_backup(queue, test_path("copy.db")), BIDE_EINVAL);
+    EQ(readlink(test_path("copy.db"), target, sizeof target), 7);
+    CHECK(unlink(test_path("copy.db")) == 0);
+}
+
+static void a_backup_needs_no_hard_links_and_replaces_nothing(void)
+{
+    static const int missing[] = {EPERM, EOPNOTSUPP, ENOSYS, EMLINK};
+    vfs_install();
+    bide *queue = open_jobs("");
+    OK(put_serial(queue, "work", 1, NULL, NULL));
+    try_backup(queue, 0, 0);
+    for (size_t i = 0; i < COUNT(missing); i++) {
+        try_backup(queue, missing[i], 0);
+        try_backup(queue, missing[i], EINVAL);
+    }
+    OK(bide_close(queue));
+}
+
+static void a_backup_that_cannot_be_named_leaves_no_file(void)
+{
+    vfs_install();
+    bide *queue = open_jobs("");
+    vfs_fail_links(EIO, 0);
+    CODE(bide_backup(queue, test_path("copy.db")), BIDE_EIO);
+    vfs_fail_links(EPERM, EIO);
+    CODE(bide_backup(queue, test_path("copy.db")), BIDE_EIO);
+    CHECK(!file_exists(test_path("copy.db")));
+    OK(bide_close(queue));
+}
+
 /* ---- a disk that stays broken ---- */
 
 static void a_disk_that_fails_for_ever_is_told_and_may_heal(void)
@@ -459,6 +502,8 @@ static const struct test tests[] = {
     TEST(a_put_is_in_doubt_likewise_while_the_watcher_reads),
     TEST(a_put_is_in_doubt_likewise_beside_a_connection_of_the_same_program),
     TEST(an_outcome_is_not_looked_for_past_the_deadline_of_a_close),
+    TEST(a_backup_needs_no_hard_links_and_replaces_nothing),
+    TEST(a_backup_that_cannot_be_named_leaves_no_file),
     TEST(a_disk_that_fails_for_ever_is_told_and_may_heal),
 };
 const struct theme sync_theme = {"sync", tests, COUNT(tests)};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#define _GNU_SOURCE /* fallocate */
+#define _GNU_SOURCE /* fallocate, renameat2 */
 #include "vfs.h"
 
 #include "../sim/rng.h"
@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #define FAULTS_MAX 8
@@ -51,7 +52,8 @@ static struct {
     unsigned write_despite_faults;
     bool without_shared_memory;
     sqlite3_io_methods old_methods; /* version 1: without shared memory */
-    int64_t region[2];              /* 0, 0: everything */
+    int link_errno, rename_errno;
+    int64_t region[2]; /* 0, 0: everything */
     bool hold;
     unsigned held;
     unsigned read_us;
@@ -201,6 +203,14 @@ void vfs_without_shared_memory(bool without)
     unlock_shim(0);
 }
 
+void vfs_fail_links(int link_errno, int rename_errno)
+{
+    lock_shim();
+    shim.link_errno = link_errno;
+    shim.rename_errno = rename_errno;
+    unlock_shim(0);
+}
+
 void vfs_region(int64_t from, int64_t to)
 {
     lock_shim();
@@ -304,6 +314,27 @@ int posix_fallocate(int fd, off_t offset, off_t size)
     if (!room)
         return shim.limit_errno;
     return fallocate(fd, 0, offset, size) == 0 ? 0 : errno;
+}
+
+/* Likewise: a backup gives its copy a name without SQLite. */
+int link(const char *from, const char *to)
+{
+    lock_shim();
+    int failed = unlock_shim(shim.link_errno);
+    if (failed == 0)
+        return linkat(AT_FDCWD, from, AT_FDCWD, to, 0);
+    errno = failed;
+    return -1;
+}
+
+int renameat2(int oldfd, const char *old, int newfd, const char *new, unsigned flags)
+{
+    lock_shim();
+    int failed = unlock_shim(shim.rename_errno);
+    if (failed == 0)
+        return (int)syscall(SYS_renameat2, oldfd, old, newfd, new, flags);
+    errno = failed;
+    return -1;
 }
 
 int64_t vfs_bytes_used(void)

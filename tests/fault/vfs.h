@@ -57,6 +57,8 @@ unsigned vfs_held_syncs(void);
 void vfs_write_despite_faults(unsigned writes);
 /* Files opened from now on have no shared memory, as with a VFS that cannot map files. */
 void vfs_without_shared_memory(bool without);
+/* From now on link() fails with this errno, and renameat2() with the other; 0: they work. */
+void vfs_fail_links(int link_errno, int rename_errno);
 /* No more faults; the limit stays. */
 void vfs_clear_faults(void);
 /* How many acts were made to fail since the program began. */
