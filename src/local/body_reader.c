@@ -61,7 +61,8 @@ static void revoke_reply(struct local *local, bide_op *op, int code, const char 
 }
 
 /* Fails an op whose bodies cannot be read. If it is a finish_and_reserve whose finish is not
- * durable yet, only the reserve fails: the op is held until the outcome of the finish is known. */
+ * durable yet, only the reserve fails: the op is held until the outcome of the finish is known. The
+ * caller then serves the calls that wait for the jobs which are put back (bi_core_serve). */
 static void fail_op(struct local *local, bide_op *op, int code, const char *error)
 {
     bide_finish_item *finish = bi_op_finish_part(op);
@@ -90,6 +91,7 @@ void bi_body_reader_enqueue(struct local *local, bide_op *op)
      * freed. */
     if (op->private_.waiter == NULL && !bi_local_dup_args(local, op)) {
         fail_op(local, op, BIDE_ENOMEM, bide_code_text(BIDE_ENOMEM));
+        bi_core_serve(local->core, bi_local_now(local));
         return;
     }
 
@@ -293,6 +295,10 @@ static void reply_ops(struct local *local, struct read_batch *batch)
         else if (!needs_retry(batch, body_read) || retry_or_fail(local, op))
             supply_bodies(local, op, batch->bodies + body_read->first);
     }
+
+    /* The ops that failed have put jobs back. Calls may wait for these, and no other op may
+     * follow. */
+    bi_core_serve(local->core, bi_local_now(local));
 
     for (size_t i = batch->prefetch_start; i < batch->count; i++) {
         if (batch->bodies[i].body == NULL)

@@ -106,6 +106,8 @@ static void complete_ops(struct local *local, struct op_fifo ops, int64_t since)
         if (bi_commit_is_cancelled(op)) {
             bi_lease_undo_reserve(local->core, op, now);
             bi_commit_revoke(local, op, BIDE_CANCELLED, bide_code_text(BIDE_CANCELLED));
+            /* Calls may wait for the job that was put back, and no other op may follow. */
+            bi_core_serve(local->core, now);
         } else {
             /* The lease starts now and not when the job was reserved: the time of the commit must
              * not count against the worker's TTR. */

@@ -238,6 +238,57 @@ static void unread_job_is_unchanged_after_cancel_during_commit(void)
     cancel_while(open_unread(""), vfs_hold_syncs, vfs_held_syncs);
 }
 
+/* A call waits for the job that a reserve by id has taken. When that is cancelled, the call gets the job,
+ * although nothing else happens. */
+static void serve_after_cancel(bide *queue, const char *topic, uint64_t id, void (*hold)(bool),
+                               unsigned (*held)(void))
+{
+    bide_op given = {.kind = BIDE_OP_RESERVE_JOB}, waiting = {.kind = BIDE_OP_RESERVE};
+    bide_op *const ops[] = {&given}, *const waits[] = {&waiting};
+    bide_slice name = slice_of(topic);
+    bide_job job, served;
+    bide_cq *cq;
+    OK(bide_cq_new(&cq));
+    given.cq = waiting.cq = cq;
+    given.reserve_job = (bide_reserve_job_args){.id = id, .job = &job};
+    waiting.reserve = (bide_reserve_args){.topics = &name,
+                                          .topic_count = 1,
+                                          .timeout_ms = BIDE_FOREVER,
+                                          .jobs = &served,
+                                          .job_max = 1};
+    hold(true);
+    EQ(bide_submit(queue, ops, 1), 1);
+    UNTIL(held() > 0);
+    EQ(bide_submit(queue, waits, 1), 1);
+    OK(bide_cancel_op(queue, &given));
+    hold(false);
+    int done = 0;
+    UNTIL((done += bide_cq_wait(cq, 100)) == 2);
+    EQ(given.status, BIDE_CANCELLED);
+    EQ(waiting.status, BIDE_OK);
+    EQ(served.id, id);
+    bide_job_clear(&served);
+    OK(bide_cq_free(cq));
+    OK(bide_close(queue));
+}
+
+static void waiting_call_gets_the_unread_job_of_a_cancelled_reserve(void)
+{
+    bide *queue = open_unread("cache_bytes=1");
+    serve_after_cancel(queue, TOPIC, ids[READY], vfs_hold, vfs_held);
+}
+
+static void waiting_call_gets_the_job_of_a_reserve_cancelled_during_commit(void)
+{
+    bide_put_options options = BIDE_PUT_OPTIONS_INIT;
+    uint64_t id;
+    options.max_retries = 3; /* the reservation is stored */
+    vfs_install();
+    bide *queue = open_jobs("");
+    OK(bide_put(queue, "limited", "x", 1, &options, &id));
+    serve_after_cancel(queue, "limited", id, vfs_hold_syncs, vfs_held_syncs);
+}
+
 #ifdef FAULT_SERVER
 /* ---- the time to stop is over ---- */
 
@@ -522,6 +573,8 @@ static const struct test tests[] = {
     TEST(unread_job_is_unchanged_after_close),
     TEST(unread_job_is_unchanged_after_cancel),
     TEST(unread_job_is_unchanged_after_cancel_during_commit),
+    TEST(waiting_call_gets_the_unread_job_of_a_cancelled_reserve),
+    TEST(waiting_call_gets_the_job_of_a_reserve_cancelled_during_commit),
 #ifdef FAULT_SERVER
     TEST(unread_job_is_unchanged_after_disconnect),
     TEST(unread_job_is_unchanged_after_client_cancel),
