@@ -80,15 +80,19 @@ void bi_op_result_undo(bide_op *op)
 void bi_op_result_discard(bide_op *op, int code, const char *error)
 {
     const struct op_row *row = bi_op_row(op);
-    /* A finish may have succeeded although its reserve has failed. */
-    bool succeeded = op->private_.status == BIDE_OK || op->private_.status == BIDE_CANCEL_WANTED ||
-                     (row->flags & OP_TWO_PARTS) != 0;
+    bool succeeded = op->private_.status == BIDE_OK || op->private_.status == BIDE_CANCEL_WANTED;
+    assert(code != BIDE_OK && code != BIDE_PENDING);
 
-    op->private_.status = code;
-    if (succeeded && row->results_any != NULL)
+    /* A finish may have succeeded although its reserve has failed. */
+    bool finished = succeeded || (row->flags & OP_TWO_PARTS) != 0;
+    if (finished && row->results_any != NULL)
         bi_op_codec_nested_discard_fields(row->results_any, args_of(op), code);
+
+    /* A reserve that has failed has written neither jobs nor their count: they are the caller's. */
     if (succeeded)
         bi_op_result_undo(op);
+
+    op->private_.status = code;
     bi_text_copy(op->error, error);
 }
 

@@ -196,6 +196,30 @@ static void failed_commit_revokes_finish_and_reserve(void **state)
     assert_int_equal(bide_delete(queue, first, token), BIDE_OK);
 }
 
+/* The reserve finds no job, so the room for jobs, which still has the one that is finished, and its
+ * count stay as the caller has left them. */
+static void failed_commit_leaves_the_jobs_of_a_finish_and_reserve_that_found_none(void **state)
+{
+    (void)state;
+    uint64_t id;
+    assert_int_equal(bide_put(queue, "a", "x", 1, NULL, &id), BIDE_OK);
+    bide_job job = {0};
+    bide_slice topic = text("a");
+    bide_reserve_args args = {.topics = &topic, .topic_count = 1, .jobs = &job, .job_max = 1};
+    assert_int_equal(bide_reserve_many(queue, &args), BIDE_OK);
+    assert_int_equal(args.count, 1);
+
+    slow_set(slow, false, 1);
+    bide_finish_item finish = {.id = id, .token = job.token};
+    assert_int_equal(bide_finish_and_reserve(queue, &finish, &args), BIDE_EIO);
+    assert_int_equal(finish.status, BIDE_EIO);
+    assert_int_equal(args.count, 1);
+    assert_int_equal(job.id, id);
+    assert_non_null(job.body);
+    assert_int_equal(bide_delete(queue, job.id, job.token), BIDE_OK);
+    bide_job_clear(&job);
+}
+
 static void event_stream_omits_rolled_back_changes(void **state)
 {
     (void)state;
@@ -290,6 +314,7 @@ int main(void)
         TEST(failed_commit_revokes_wait),
         TEST(failed_commit_revokes_fail_and_kick),
         TEST(failed_commit_revokes_finish_and_reserve),
+        TEST(failed_commit_leaves_the_jobs_of_a_finish_and_reserve_that_found_none),
         TEST(event_stream_omits_rolled_back_changes),
         TEST(a_purge_of_one_slice_completes_when_a_commit_fails),
         TEST(a_purge_of_many_slices_completes_when_a_commit_fails),
