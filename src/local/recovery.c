@@ -146,9 +146,11 @@ static bool follows_waiting_op(const struct recovery *recovery, const uint32_t *
     if (op->private_.order == 0)
         return false;
     size_t count = bi_op_args_topic_count(op);
-    for (size_t i = 0; i < count; i++)
-        if (topic_counts[topic_bucket(recovery, op, bi_op_args_topic(op, i))] > 0)
+    for (size_t i = 0; i < count; i++) {
+        bide_slice topic = bi_op_args_topic(op, i);
+        if (topic.size > 0 && topic_counts[topic_bucket(recovery, op, topic)] > 0)
             return true;
+    }
     return count > 0 && topic_counts[topic_bucket(recovery, op, any_topic)] > 0;
 }
 
@@ -158,8 +160,13 @@ static void count_topics(const struct recovery *recovery, uint32_t *topic_counts
     if (op->private_.order == 0)
         return;
 
-    for (size_t i = 0; i < bi_op_args_topic_count(op); i++)
-        topic_counts[topic_bucket(recovery, op, bi_op_args_topic(op, i))] += (uint32_t)delta;
+    size_t count = bi_op_args_topic_count(op);
+    for (size_t i = 0; i < count; i++) {
+        /* A rejected item names no topic. */
+        bide_slice topic = bi_op_args_topic(op, i);
+        if (topic.size > 0)
+            topic_counts[topic_bucket(recovery, op, topic)] += (uint32_t)delta;
+    }
     if (bi_op_args_id_count(op) > 0)
         topic_counts[topic_bucket(recovery, op, any_topic)] += (uint32_t)delta;
 }

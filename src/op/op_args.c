@@ -13,6 +13,7 @@ struct run {
     const struct field *field; /* NULL: none */
     const char *base;          /* the first struct that has the field */
     size_t count, stride;
+    const struct layout *items; /* of the items of a list; NULL: the arguments have the field */
 };
 
 static struct run find_run(const struct layout *layout, const void *base,
@@ -20,22 +21,23 @@ static struct run find_run(const struct layout *layout, const void *base,
 {
     for (size_t i = 0; i < layout->count; i++) {
         const struct field *field = &layout->fields[i];
-        struct run run = {NULL, NULL, 0, 0};
+        struct run run = {.field = NULL};
 
         if (field->codec == codec) {
-            return (struct run){field, base, 1, 0};
+            return (struct run){.field = field, .base = base, .count = 1};
         } else if (field->codec == &bi_op_codec_field_struct) {
             run = find_run(field->layout, const_member_at(base, field->at), codec);
         } else if (field->codec == &bi_op_codec_field_items) {
             run = find_run(field->layout, pointer_at(base, field->at), codec);
             run.count = size_at(base, field->aux[0]);
             run.stride = field->layout->size;
+            run.items = field->layout;
         }
 
         if (run.field != NULL)
             return run;
     }
-    return (struct run){NULL, NULL, 0, 0};
+    return (struct run){.field = NULL};
 }
 
 static struct run find_in_args(const bide_op *op, const struct field_codec *codec)
@@ -48,6 +50,16 @@ static const void *run_at(const struct run *run, size_t i)
 {
     assert(i < run->count);
     return run->base + i * run->stride + run->field->at;
+}
+
+/* Whether the check has rejected item i: its pointers may be invalid, and are not copied. */
+static bool is_rejected(const struct run *run, size_t i)
+{
+    if (run->items == NULL)
+        return false;
+
+    const void *item = run->base + i * run->stride;
+    return *(const int *)const_member_at(item, run->items->status) != BIDE_OK;
 }
 
 size_t bi_op_args_id_count(const bide_op *op)
@@ -82,7 +94,7 @@ size_t bi_op_args_topic_count(const bide_op *op)
 
     struct run run = find_in_args(op, &bi_op_codec_field_changed_topic);
     /* An update that does not move the job names no topic. */
-    if (run.count == 1 && run.stride == 0)
+    if (run.count == 1 && run.items == NULL)
         return ((const bide_slice *)run_at(&run, 0))->size > 0;
     return run.count > 0 ? run.count : restored_job(op) != NULL;
 }
@@ -98,7 +110,8 @@ bide_slice bi_op_args_topic(const bide_op *op, size_t i)
         return (bide_slice){job->topic, strlen(job->topic)};
 
     struct run run = find_in_args(op, &bi_op_codec_field_changed_topic);
-    return *(const bide_slice *)run_at(&run, i);
+    const bide_slice *topic = run_at(&run, i);
+    return is_rejected(&run, i) ? (bide_slice){NULL, 0} : *topic;
 }
 
 bool bi_op_args_has_feed(const bide_op *op)

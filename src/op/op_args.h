@@ -17,7 +17,8 @@
 size_t bi_op_args_id_count(const bide_op *op);
 uint64_t bi_op_args_id(const bide_op *op, size_t i);
 
-/* The topics that an op inserts into, reserves from or changes. */
+/* The topics that an op inserts into, reserves from or changes. The topic of an item that the check
+ * has rejected is empty. */
 size_t bi_op_args_topic_count(const bide_op *op);
 bide_slice bi_op_args_topic(const bide_op *op, size_t i);
 

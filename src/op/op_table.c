@@ -459,8 +459,9 @@ static bool put_needs_recovery(const bide_op *op)
 
 static bool put_many_needs_recovery(const bide_op *op)
 {
+    /* The options of a rejected item may be invalid. */
     for (size_t i = 0; i < op->put_many.count; i++)
-        if (has_key(&op->put_many.items[i]))
+        if (op->put_many.items[i].status == BIDE_OK && has_key(&op->put_many.items[i]))
             return true;
     return false;
 }

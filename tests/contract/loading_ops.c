@@ -204,6 +204,37 @@ static void the_ops_of_a_list_run_in_order_while_jobs_are_loaded(void)
     }
 }
 
+/* What a rejected item points to is never read: not when the list waits, nor when it runs. */
+static void a_list_with_a_rejected_item_waits_while_jobs_are_loaded(void)
+{
+    struct backlog *backlog = new_backlog();
+    bide_cq *cq = new_cq();
+    bide *queue = open_backlog(backlog);
+    struct waiter *many = new_op(BIDE_OP_PUT_MANY, cq);
+    struct waiter *put = new_op(BIDE_OP_PUT, cq);
+    bide_op *ops[] = {&many->op, &put->op};
+    bide_put_item items[] = {
+        {.topic = lend_text(backlog->small), .body = lend_text("x")},
+        {.topic = {NULL, 5}, .body = lend_text("x")},
+        {.topic = lend_text("not a name"), .body = lend_text("x")},
+    };
+    items[0].options = lend_options("a key", BIDE_REJECT);
+    many->op.put_many.items = items;
+    many->op.put_many.count = COUNT(items);
+    put->op.put = (bide_put_item){.topic = lend_text(backlog->small), .body = lend_text("y")};
+    CHECK(bide_submit(queue, ops, COUNT(ops)) >= 0);
+    take_back();
+    for (size_t i = 0; i < COUNT(ops); i++) {
+        UNTIL(ops[i]->status != BIDE_PENDING || bide_cq_drain(cq, 0) < 0);
+        EQ(ops[i]->status, BIDE_OK);
+    }
+    EQ(many->op.put_many.accepted, 1);
+    EQ(items[0].status, BIDE_OK);
+    EQ(items[1].status, BIDE_EINVAL);
+    EQ(items[2].status, BIDE_EINVAL);
+    CHECK(put->op.put.id > items[0].id); /* in order: both name the same topic */
+}
+
 /* ---- ops that want everything ---- */
 
 static void a_put_with_a_key_keeps_its_own_copies(void)
@@ -439,6 +470,7 @@ static const struct test tests[] = {
     TEST(an_op_with_texts_finds_the_job),
     TEST(a_reserve_of_a_job_and_a_wait_for_one_find_it),
     TEST(the_ops_of_a_list_run_in_order_while_jobs_are_loaded),
+    TEST(a_list_with_a_rejected_item_waits_while_jobs_are_loaded),
     TEST(a_put_with_a_key_keeps_its_own_copies),
     TEST(a_restored_job_keeps_its_own_copies),
     TEST(looks_keep_their_own_copies),
