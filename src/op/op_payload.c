@@ -28,7 +28,7 @@ static bool copy_body(bide_op *op, bide_put_item *item)
 
 static bool copy_result(bide_op *op, bide_finish_item *item)
 {
-    if (item->keep && item->result.data != NULL)
+    if (item->keep && (item->result.data != NULL || item->buf != NULL))
         return copy_slice(op, item->result, item->buf, &item->made_);
     item->made_ = NULL;
     return true;

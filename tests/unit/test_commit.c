@@ -358,6 +358,31 @@ static void more_bytes_than_may_be_pending_are_refused(void **state)
     assert_int_equal(ops[2].status, BIDE_OK);
 }
 
+/* A result in a buffer of the caller takes memory until it is stored, as a copied one does. */
+static void results_in_buffers_count_as_pending_bytes(void **state)
+{
+    (void)state;
+    static char bytes[600];
+    tear_down(NULL);
+    set_up_with("slow:?max_pending_bytes=1KiB");
+    bide_buf *result = bide_buf_new(bytes, sizeof(bytes));
+    static bide_op ops[3];
+    uint64_t ids[3];
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(bide_put(queue, "a", "x", 1, NULL, &ids[i]), BIDE_OK);
+    slow_set(slow, true, 0);
+    for (int i = 0; i < 3; i++) {
+        ops[i] = (bide_op){.kind = BIDE_OP_DONE,
+                           .cq = cq,
+                           .finish = {.id = ids[i], .buf = result, .retain_ms = 60000}};
+        assert_int_equal(submit_one(queue, &ops[i]), i < 2 ? 1 : 0);
+    }
+    assert_int_equal(ops[2].status, BIDE_EBUSY);
+    slow_set(slow, false, 0);
+    await_completions(cq, 2);
+    bide_buf_unref(result);
+}
+
 static atomic_int returned;
 
 static void *put_blocking(void *arg)
@@ -521,6 +546,7 @@ int main(void)
         TEST(a_failed_list_of_puts_has_the_error_in_every_item),
         TEST(more_ops_than_may_be_pending_are_refused),
         TEST(more_bytes_than_may_be_pending_are_refused),
+        TEST(results_in_buffers_count_as_pending_bytes),
         TEST(blocking_calls_wait_at_the_pending_limit),
         TEST(close_waits_for_the_commit_and_completes_everything),
         TEST(close_returns_when_every_commit_fails),
