@@ -3,6 +3,7 @@
 
 #include "core/core_internal.h"
 
+#include <assert.h>
 #include <string.h>
 
 #define BLOCK_IDS 511
@@ -52,6 +53,7 @@ static void fifo_free_head(struct core *core, struct id_fifo *fifo)
 
 static uint64_t fifo_first(const struct id_fifo *fifo)
 {
+    assert(fifo->count > 0);
     return fifo->head->ids[fifo->first];
 }
 
@@ -75,6 +77,9 @@ static struct job *cached_job(struct core *core, uint64_t id)
 
 static void evict(struct core *core, struct job *job)
 {
+    assert(core->cache.count > 0 && core->cache.bytes >= job->body_size);
+    assert((job->flags & JOB_CACHED) != 0 && job->body != NULL);
+
     core->cache.bytes -= job->body_size;
     core->cache.count--;
     core->memory -= job->body_size;
@@ -158,6 +163,8 @@ void bi_body_cache_remove(struct core *core, struct job *job)
 {
     if ((job->flags & JOB_CACHED) == 0)
         return;
+
+    assert(core->cache.count > 0 && core->cache.bytes >= job->body_size);
     core->cache.bytes -= job->body_size;
     core->cache.count--;
 }

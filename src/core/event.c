@@ -64,6 +64,7 @@ static void chunk_free(struct core *core, struct queued_event *chunk)
 /* Removes the first event. Returns the chunk that no event needs any more, or NULL. */
 static struct queued_event *drop_first(bide_subscription *feed)
 {
+    assert(feed->count > 0);
     uint32_t before = chunk_of(feed, 0);
     feed->first = slot_of(feed, 1);
     feed->count--;

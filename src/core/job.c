@@ -186,6 +186,7 @@ void bi_job_ext_set_text(struct core *core, bide_buf **dst, bide_buf *text)
 
 static void free_ext(struct core *core, struct job_ext *ext)
 {
+    assert(!ext->timer.set && !ext->expiry.set && ext->watch == NULL);
     core->memory -= JOB_EXT_COST + bi_job_ext_text_size(ext);
     bi_job_ext_unref_texts(ext);
     bi_timers_unreserve(&core->mono);
@@ -207,6 +208,7 @@ void bi_job_free(struct core *core, struct job *job)
     bi_pool_free(&core->jobs, job->self);
     trim_slots(core);
 
+    assert(topic->members > 0);
     topic->members--;
     ready_heap_trim(&topic->ready, &core->alloc, topic->members);
     due_heap_trim(&topic->due_mono, &core->alloc, topic->members);
@@ -374,7 +376,9 @@ static void list_append(struct core *core, struct job_list *list, struct job *jo
 
 static void list_remove(struct core *core, struct job_list *list, struct job *job)
 {
+    assert(list->count > 0);
     list->count--;
+
     if (job->in_tree) {
         tree_remove(core, list, job);
         return;
@@ -457,6 +461,7 @@ void bi_job_move(struct core *core, struct job *job, uint32_t topic)
     topic_at(core, topic)->members++;
     job->topic = topic;
 
+    assert(from->members > 0);
     from->members--;
     bi_topic_cleanup(core, from);
 }

@@ -120,6 +120,7 @@ void bi_journal_begin_group(struct core *core, uint32_t changes, uint64_t bytes)
 
 void bi_journal_end_group(struct core *core)
 {
+    assert(core->journal.group_depth > 0);
     core->journal.group_depth--;
 }
 
@@ -176,6 +177,7 @@ static void entry_free(struct core *core, struct undo *undo)
         bi_job_ext_unref_texts(&undo->ext);
     bi_pool_free(&core->journal.undos, undo->self);
     if (topic != NULL) {
+        assert(topic->members > 0);
         topic->members--;
         bi_topic_cleanup(core, topic);
     }
@@ -185,6 +187,7 @@ static void set_newest(struct core *core, struct undo *undo, struct undo *older)
 {
     /* The table has only the newest entry of a job; older ones are reached through it. */
     if (older != NULL) {
+        assert(older->id == undo->id && older->batch < undo->batch && older->newer == 0);
         undo->older = older->self;
         older->newer = undo->self;
         bi_hash_table_remove(&core->journal.by_id, &undos, &core->journal.undos, older->self);
@@ -255,6 +258,7 @@ void bi_journal_undo_insert(struct core *core, struct job *job, uint32_t before)
     journal->changes.tail = before;
     journal->changes.count--;
 
+    assert(journal->open_count > 0 && journal->open_bytes >= job->body_size);
     journal->open_count--;
     journal->open_bytes -= job->body_size;
 
@@ -580,6 +584,7 @@ static void detach_batch(struct core *core, uint64_t number)
     if (last == NULL)
         return;
 
+    assert(journal->changes.count >= sealed.count);
     journal->changes.head = last->next;
     journal->changes.count -= sealed.count;
     if (last->next == 0)
@@ -620,6 +625,7 @@ int bi_journal_seal(struct core *core, struct bi_now now, struct bi_batch *batch
     for (uint32_t ref = journal->sealed.head; ref != 0; ref = undo_at(core, ref)->next)
         if (record_of(core, undo_at(core, ref), &batch->records[batch->count]))
             batch->count++;
+    assert(batch->count <= count); /* what is inserted and removed in one batch has no record */
 
     batch->next_id = core->next_id;
     batch->next_token = journal->token_limit;
@@ -653,6 +659,9 @@ void bi_journal_batch_done(struct core *core, struct bi_batch *batch)
 
 static void commit_job(struct core *core, struct undo *undo)
 {
+    /* Batches commit in order, so no older change of the job is left. */
+    assert(undo->older == 0);
+
     /* The next newer entry becomes the oldest: its copy is what the store has now. */
     if (undo->newer != 0) {
         undo_at(core, undo->newer)->older = 0;
@@ -681,7 +690,7 @@ static void commit_pause(struct core *core, const struct undo *undo)
 void bi_journal_committed(struct core *core, const struct bi_batch *batch)
 {
     struct journal *journal = &core->journal;
-    assert(batch->number == journal->in_flight);
+    assert(batch->number == journal->in_flight && batch->number > journal->committed);
 
     uint32_t ref = journal->sealed.head;
     while (ref != 0) {
@@ -883,6 +892,8 @@ static unsigned visit_entries(struct core *core, unsigned budget)
 static void end_rollback(struct core *core)
 {
     struct journal *journal = &core->journal;
+    assert(journal->rollback.pass == PASSES && journal->rollback.feed == NULL);
+    assert(journal->group_depth == 0);
 
     /* The batch that was to store the token limit failed: the next batch stores it. */
     if (journal->in_flight != 0 || journal->limit_batch >= journal->open_batch) {

@@ -136,6 +136,7 @@ static bool count_job(struct core *core, bide_op *op, const struct job *job)
 
 static int uncount_job(bide_op *op, int code)
 {
+    assert(op->private_.step.slice.count > 0 && *bi_op_result_count(op) > 0);
     op->private_.step.slice.count--;
     --*bi_op_result_count(op);
     return code;
@@ -153,6 +154,7 @@ void bi_slice_roll_back_count(const struct core *core, bide_op *op)
 {
     if (!bi_op_is(op, OP_COUNTS))
         return;
+
     if (op->private_.step.slice.batch > core->journal.committed)
         *bi_op_result_count(op) -= op->private_.step.slice.count;
     if (op->private_.step.slice.older_batch > core->journal.committed)

@@ -131,6 +131,8 @@ static void end_lease(struct core *core, struct job *job)
 
 void bi_lease_requeue(struct core *core, struct job *job, int64_t delay)
 {
+    assert(delay >= 0);
+
     bi_job_leave(core, job);
     end_lease(core, job);
     job->due = delay > 0 ? core->now.mono + delay : 0;
@@ -158,6 +160,8 @@ void bi_lease_restore_state(struct core *core, struct job *job)
 void bi_op_finish_bury(struct core *core, struct job *job, int64_t priority)
 {
     struct job_ext *ext = ext_of(core, job);
+    assert(ext != NULL && job->state != BIDE_STATE_BURIED && job->state != BIDE_STATE_DONE);
+
     bi_job_leave(core, job);
     end_lease(core, job);
 
@@ -262,6 +266,8 @@ static void retain_result(struct core *core, struct job *job, bide_buf *result, 
 {
     struct topic *topic = topic_of(core, job);
     struct job_ext *ext = ext_of(core, job);
+    assert(ext != NULL && retain > 0);
+
     bi_job_leave(core, job);
     end_lease(core, job);
 
@@ -672,6 +678,7 @@ void bi_fire_lease(struct core *core, struct timer *timer)
     struct job_ext *ext =
         (struct job_ext *)(void *)((char *)timer - offsetof(struct job_ext, timer));
     struct job *job = job_at(core, ext->job);
+    assert(job->state == BIDE_STATE_RESERVED);
 
     /* Not a lease: a reservation that is to be undone, now or in a retry. */
     if (ext->reply_pending) {
@@ -716,6 +723,7 @@ void bi_fire_retention(struct core *core, struct timer *timer)
     const struct job_ext *ext =
         (const struct job_ext *)(const void *)((char *)timer - offsetof(struct job_ext, timer));
     struct job *job = job_at(core, ext->job);
+    assert(job->state == BIDE_STATE_DONE);
 
     if (core->journal.changes.count > RETIRE_BACKLOG) {
         bi_timers_set(&core->mono, timer, core->now.mono + RETIRE_RETRY_US);
@@ -736,6 +744,7 @@ void bi_fire_expiry(struct core *core, struct timer *timer)
     const struct job_ext *ext =
         (const struct job_ext *)(const void *)((char *)timer - offsetof(struct job_ext, expiry));
     struct job *job = job_at(core, ext->job);
+
     /* The expiry timer runs on the wall clock, so the retry does, too. */
     if (bi_journal_change(core, job) != BIDE_OK) {
         retry_later(&core->wall, timer, core->now.wall);

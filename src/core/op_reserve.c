@@ -88,6 +88,9 @@ void bi_lease_start_if_committed(struct core *core, bide_op *op)
 
 int bi_lease_grant(struct core *core, struct job *job)
 {
+    assert(job->state == BIDE_STATE_READY || job->state == BIDE_STATE_DELAYED ||
+           job->state == BIDE_STATE_BURIED);
+
     struct job_ext *ext = bi_job_ensure_ext(core, job);
     if (ext == NULL)
         return BIDE_ENOMEM;
@@ -266,6 +269,7 @@ static void refresh(struct choices *choices, struct choice *choice)
     if (bi_topic_is_open(choice->topic)) {
         rank(choices, choice);
     } else {
+        assert(choices->open > 0 && choices->weight >= choice->weight);
         choices->open--;
         choices->weight -= choice->weight;
         choice->weight = 0;
@@ -333,7 +337,9 @@ static struct choice *choose(struct core *core, struct choices *choices)
 static bool take_best(struct core *core, const struct topic *topic, bide_reserve_args *args,
                       size_t *count, uint64_t *bytes)
 {
+    assert(topic->ready.count > 0 && *count < args->job_max);
     struct job *job = job_at(core, topic->ready.entries[0].job);
+
     /* The first job is taken whatever its size: otherwise no reserve could return it. */
     uint64_t size = bi_snapshot_size(core, job, true);
     if ((*count > 0 && !bi_snapshot_fits_page(core, *bytes, size)) ||
@@ -402,6 +408,7 @@ static void unpin_topics(struct core *core, struct waiter_link *links, size_t co
      * last. */
     for (size_t i = count; i-- > 0;) {
         struct topic *topic = links[i].topic;
+        assert(topic->pins > 0);
         topic->pins--;
         if (!keep && links[i].weight == 0)
             bi_topic_destroy(core, topic);

@@ -281,6 +281,7 @@ static bool reserve_timers(struct core *core, int *count)
 
 static struct topic *create(struct core *core, bide_slice name, uint64_t hash)
 {
+    assert(name.size > 0 && name.size <= BIDE_TOPIC_MAX);
     if (!reserve_entry(core))
         return NULL;
 
@@ -393,6 +394,7 @@ void bi_topic_cleanup(struct core *core, struct topic *topic)
 
 void bi_topic_unpin(struct core *core, struct topic *topic)
 {
+    assert(topic->pins > 0);
     topic->pins--;
     bi_topic_cleanup(core, topic);
 }
@@ -402,7 +404,10 @@ void bi_topic_destroy(struct core *core, struct topic *topic)
     if (is_in_use(topic))
         return;
 
-    /* The other timers are clear: without members and a pause none is set. */
+    /* The other timers are clear: without members and a pause none is set. Parked calls have left
+     * the line, but pin the topic. */
+    assert(!topic->timer_mono.set && !topic->timer_wall.set && !topic->timer_pause.set);
+    assert(topic->line_links == 0);
     bi_timers_clear(&core->ages, &topic->age);
     remove_entry(core, topic);
     bi_hash_table_remove(&core->by_name, &names, &core->names, topic->self);
@@ -516,6 +521,7 @@ int bi_topic_begin_kick(struct core *core, struct topic *topic, int64_t *bound)
     struct kick_set *set = bi_alloc_malloc(&core->alloc, sizeof(*set));
     if (set == NULL)
         return BIDE_ENOMEM;
+    assert(youngest == NULL || youngest->bound < *bound); /* bi_topic_insert_heap() relies on it */
     *set = (struct kick_set){.older = youngest, .bound = *bound, .kicks = 1};
 
     /* The new heaps become the topic's own, which any member may enter. */
@@ -635,6 +641,7 @@ void bi_fire_pause(struct core *core, struct timer *timer)
 
 static void fire_due(struct core *core, const struct due_entry *soonest)
 {
+    assert(soonest != NULL); /* a timer is set only while there is a delayed job */
     struct job *job = job_at(core, soonest->job);
 
     /* Leaving arms the timer for the next delayed job. It finds the heap by JOB_DUE_WALL, so the

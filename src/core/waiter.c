@@ -84,6 +84,7 @@ static void free_watch_if_unused(struct core *core, struct watch *watch)
 static void add_watcher(struct watch *watch, struct waiter *waiter)
 {
     struct waiter *first = watch->first;
+    assert(waiter->watch == NULL && watch->job != 0); /* of a job that has not ended */
 
     waiter->watch = watch;
     waiter->next_watcher = NULL;
@@ -156,6 +157,7 @@ static struct waiter *alloc_waiter(struct core *core, const struct waiter_link *
 struct waiter *bi_waiter_add(struct core *core, bide_op *op, int64_t timeout_ms,
                              const struct waiter_link *links, size_t link_count, int *code)
 {
+    assert(op->private_.waiter == NULL);
     *code = core->closed                                      ? BIDE_CLOSED
             : core->waiters.count >= core->limits.max_waiters ? BIDE_TOO_MANY_WAITERS
                                                               : BIDE_OK;
@@ -201,6 +203,8 @@ struct waiter *bi_waiter_add(struct core *core, bide_op *op, int64_t timeout_ms,
 static void detach(struct core *core, struct waiter *waiter)
 {
     struct waiters *all = &core->waiters;
+    assert(all->count > 0 && all->parked >= waiter->parked);
+    assert(all->reserving >= (waiter->link_count > 0));
 
     /* A rollback may be between two slices: bi_waiter_cancel() is allowed then. */
     if (all->rollback_next == waiter)
@@ -245,11 +249,15 @@ static void detach(struct core *core, struct waiter *waiter)
 
 void bi_waiter_park(struct core *core, struct waiter *waiter)
 {
+    assert(!waiter->parked && waiter->link_count > 0);
+
     waiter->parked = true;
     core->waiters.parked++;
     bi_timers_clear(&core->wait_timers, &waiter->timer);
+
     core->work += waiter->link_count;
     for (size_t i = 0; i < waiter->link_count; i++) {
+        /* The pin first: outside the line the call does not keep its topic. */
         bi_topic_pin(waiter->links[i].topic);
         line_remove(&waiter->links[i]);
     }
@@ -257,6 +265,7 @@ void bi_waiter_park(struct core *core, struct waiter *waiter)
 
 void bi_waiter_resume(struct core *core, struct waiter *waiter)
 {
+    assert(waiter->parked && core->waiters.parked > 0);
     waiter->parked = false;
     core->waiters.parked--;
 
@@ -282,6 +291,9 @@ void bi_waiter_remove(struct core *core, struct waiter *waiter)
 void bi_waiter_complete(struct core *core, struct waiter *waiter, int code)
 {
     bide_op *op = waiter->op;
+    /* A parked call was completed when it was parked; the caller replies. */
+    assert(op->private_.waiter == waiter && !waiter->parked);
+
     bi_waiter_remove(core, waiter);
     op->private_.status = bi_core_error_code(op, code);
 
@@ -428,6 +440,7 @@ static struct topic *longest_waiting(struct core *core)
  */
 static size_t serve_waiter(struct core *core, struct waiter *waiter)
 {
+    assert(waiter->args != NULL && !waiter->parked);
     core->body_missing = false;
     size_t taken = bi_op_reserve_take(core, waiter->args, waiter->links, waiter->link_count);
     if (taken == 0)

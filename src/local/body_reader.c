@@ -84,6 +84,7 @@ static void fail_op(struct local *local, bide_op *op, int code, const char *erro
 
 void bi_body_reader_enqueue(struct local *local, bide_op *op)
 {
+    assert(op->private_.status == BIDE_OK && (op->private_.flags & BI_BODY_MISSING) != 0);
     enter(local, op);
 
     /* The core needs the arguments again when the bodies are supplied, for instance a text to
@@ -181,6 +182,7 @@ static bool collect_ops(struct local *local, struct read_batch *batch)
         bi_body_fetch_missing(body_read->op, 0, batch->bodies + body_read->first, body_read->count);
     }
 
+    /* The array has room for PREFETCH_COUNT bodies behind those that ops lack. */
     batch->prefetch_start = batch->count;
     if (batch->count > 0)
         batch->count += bi_body_fetch_readahead(
@@ -320,6 +322,7 @@ static void free_batch(struct read_batch *batch)
 static void run_batch(struct local *local)
 {
     struct read_batch batch = {.read_count = 0};
+    assert(local->read_count == 0 && !local->rollback.running);
     bool good = collect_ops(local, &batch);
 
     if (!good) {

@@ -22,6 +22,7 @@
 #include "util/clock.h"
 #include "util/text.h"
 
+#include <assert.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -71,6 +72,10 @@ static bool must_fail_in_doubt(const struct local *local, const bide_op *op)
 
 void bi_commit_hold(struct local *local, bide_op *op)
 {
+    /* A batch that is committed, or not open yet, would never complete the op. */
+    assert(bi_commit_must_hold(local, op));
+    assert(op->private_.hold <= bi_journal_open_batch(local->core));
+
     if (must_fail_in_doubt(local, op)) {
         bi_commit_revoke(local, op, BIDE_EUNKNOWN, local->in_doubt_error);
         bi_op_fifo_push(&local->completed, op);
@@ -86,6 +91,9 @@ void bi_commit_hold(struct local *local, bide_op *op)
 /* Moves an op, already popped from its held list, to the completed ops. */
 static void complete_held(struct local *local, bide_op *op)
 {
+    assert(local->held_ops > 0 && local->held_bytes >= op->private_.bytes);
+    assert(op->private_.status != BIDE_PENDING);
+
     local->held_ops--;
     local->held_bytes -= op->private_.bytes;
     bi_op_fifo_push(&local->completed, op);
@@ -151,6 +159,7 @@ static void wait_for_room(struct local *local)
         pthread_cond_wait(&local->below_limit, &local->lock);
     }
 
+    assert(local->blocked_callers > 0);
     if (--local->blocked_callers == 0)
         pthread_cond_signal(&local->no_blocked_callers);
 }
@@ -218,6 +227,7 @@ bool bi_commit_fail_held(struct local *local, int code, const char *error, int64
 static void verify_reopened(struct local *local, const struct bi_batch *batch)
 {
     char error[BIDE_ERROR_SIZE] = "";
+    assert(local->committing && !local->rollback.running);
 
     pthread_mutex_unlock(&local->lock);
     local->store->reopened = false;
@@ -255,6 +265,7 @@ static void enter_in_doubt(struct local *local, const struct bi_batch *batch, co
     bi_log(&local->context.log, BIDE_LOG_ERROR, "%s", error);
 
     bi_local_lock(local);
+    assert(local->committing && local->in_doubt_batch.number == 0);
     bi_log_limit_hit(&local->failure_log, bi_clock_boot());
     bi_text_copy(local->in_doubt_error, error);
     local->in_doubt = true;
@@ -294,6 +305,7 @@ static void maintain(struct local *local, bool idle)
 static void finish_commit(struct local *local, struct bi_batch *batch, int code, const char *error)
 {
     bi_local_lock(local);
+    assert(local->committing && local->in_doubt_batch.number == 0);
     int64_t since = bi_clock_boot();
 
     /* A failed batch is rolled back before verify_reopened(), which compares the store with the
@@ -376,6 +388,8 @@ static void fail_past_deadline(struct local *local, char *error)
  */
 static int commit_batch(struct local *local)
 {
+    assert(!local->committing && !local->rollback.running);
+
     struct bi_batch batch;
     if (bi_journal_seal(local->core, bi_local_now(local), &batch) != BIDE_OK)
         return BIDE_ENOMEM;
@@ -472,6 +486,8 @@ void bi_commit_quarantine(struct local *local, uint64_t id, const char *reason)
 static void quarantine_one(struct local *local)
 {
     struct quarantined *entry = local->quarantine_list;
+    assert(!local->committing && entry != NULL);
+
     local->quarantine_list = entry->next;
     local->committing = true;
     pthread_mutex_unlock(&local->lock);
@@ -518,6 +534,7 @@ static void wait_for_work(struct local *local)
 
 static void maintain_unlocked(struct local *local)
 {
+    assert(!local->committing);
     local->committing = true;
     pthread_mutex_unlock(&local->lock);
     maintain(local, true);
@@ -531,6 +548,8 @@ static void maintain_unlocked(struct local *local)
 static void verify_again(struct local *local)
 {
     bool final = local->final;
+    assert(local->committing && local->unverified);
+
     bi_local_pause(local, &local->commit_work, &local->final, IN_DOUBT_RETRY_MS);
     verify_reopened(local, &local->unverified_batch);
     local->unverified = local->unverified && !final;

@@ -209,10 +209,12 @@ static struct bi_now lock_for_submit(struct local *local, size_t n)
 void(bi_local_unlock)(struct local *local)
 {
     struct op_fifo completed = bi_op_fifo_take(&local->completed);
+
     /* The application gets its own arguments back; the copies are freed. */
     if (local->args_dups > 0)
         for (bide_op *op = completed.head; op != NULL; op = op->private_.next)
             local->args_dups -= bi_op_args_dup_restore(op);
+    assert(local->args_dups <= INT32_MAX); /* no op was counted out twice */
 
     struct bi_alloc_deferred freed = bi_alloc_deferred_take(&local->freed);
     pthread_mutex_unlock(&local->lock);
@@ -242,6 +244,7 @@ static void complete(struct local *local, bide_op *op)
 
 void bi_local_reply(struct local *local, bide_op *op, int code)
 {
+    assert(code != BIDE_PENDING && code != BI_AGAIN);
     op->private_.status = code;
 
     /* Bodies first: the read takes time in which the commit may end. */

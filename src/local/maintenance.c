@@ -20,6 +20,7 @@
 #include "util/clock.h"
 #include "util/text.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -185,6 +186,7 @@ static int verify_ids(struct local *local, struct verification *verification, co
 {
     struct probe found[SLICE_ROWS];
     size_t found_count = 0;
+    assert(count <= SLICE_ROWS);
 
     for (size_t i = 0; i < count; i++) {
         struct probe probe = {.local = local, .id = ids[i], .damaged = verification->damaged};
@@ -222,6 +224,7 @@ static int collect_suspect(void *ctx, const struct bi_record *record, const char
 
     /* probe.certain is ignored here: verify_ids() reads the row of each suspect again. */
     verify_row(&probe, &record->image, damage);
+    assert(suspects->count < SLICE_ROWS); /* a scan visits no more rows than that */
     if (probe.difference != NULL)
         suspects->ids[suspects->count++] = probe.id;
 
@@ -350,6 +353,7 @@ static uint64_t run_full_verify(struct local *local, char *error)
     uint64_t differences = full_verify->differences;
     int code = verify_slice(local, full_verify, error);
     uint64_t failures = 0;
+
     bi_local_lock(local);
     int64_t now = bi_clock_boot();
     if (code == BIDE_OK) {
@@ -504,6 +508,7 @@ void bi_maintenance_execute(struct local *local, bide_op *op)
         code = run_check(local, op->check.report, op->error);
 
     bi_local_lock(local);
+    assert(op == local->active_maintenance_op);
     if (op == local->check_op)
         local->check_op = NULL;
     local->active_maintenance_op = NULL;

@@ -23,6 +23,7 @@
 #include "util/clock.h"
 #include "util/text.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,6 +48,8 @@
 
 static uint64_t *id_slot(const struct id_set *set, uint64_t id)
 {
+    /* A free slot ends the search: the set is never full. */
+    assert(id != 0 && set->count < set->capacity);
     size_t at = bi_keyed_hash_u64(&set->secret, id) & (set->capacity - 1);
     while (set->ids[at] != 0 && set->ids[at] != id)
         at = (at + 1) & (set->capacity - 1);
@@ -164,8 +167,13 @@ static void count_topics(const struct recovery *recovery, uint32_t *topic_counts
     for (size_t i = 0; i < count; i++) {
         /* A rejected item names no topic. */
         bide_slice topic = bi_op_args_topic(op, i);
-        if (topic.size > 0)
-            topic_counts[topic_bucket(recovery, op, topic)] += (uint32_t)delta;
+        if (topic.size == 0)
+            continue;
+
+        /* An op must leave with the names that it came with. */
+        uint32_t *counted = &topic_counts[topic_bucket(recovery, op, topic)];
+        assert(delta > 0 || *counted > 0);
+        *counted += (uint32_t)delta;
     }
     if (bi_op_args_id_count(op) > 0)
         topic_counts[topic_bucket(recovery, op, any_topic)] += (uint32_t)delta;
@@ -192,6 +200,7 @@ void bi_recovery_dequeue(struct local *local, bide_op *op)
     op->private_.flags &= ~BI_DEFERRED;
     count_topics(recovery, deferred ? recovery->deferred_topics : recovery->awaiting_job_topics, op,
                  -1);
+    assert(deferred || local->fetch_count > 0);
     local->fetch_count -= !deferred;
     bi_local_backlog_remove(local, op);
 }
@@ -352,6 +361,7 @@ struct scan_slice {
 static int collect_row(void *ctx, const struct bi_record *record, const char *damage)
 {
     struct scan_slice *slice = ctx;
+    assert(slice->count < SLICE_ROWS);
     slice->damages[slice->count] = damage;
     slice->records[slice->count++] = *record;
 

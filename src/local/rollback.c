@@ -105,6 +105,7 @@ void bi_rollback_run(struct local *local, bool roll_back, int code, const char *
         yield_lock(local);
     fail_all(local, code, error);
 
+    assert(rollback->sliced.head == NULL && rollback->awaiting_body.head == NULL);
     rollback->running = false;
     pthread_cond_broadcast(&rollback->finished);
     if (local->blocked_callers > 0)

@@ -10,6 +10,7 @@
 #include "op/op_result.h"
 #include "util/clock.h"
 
+#include <assert.h>
 #include <sched.h>
 #include <time.h>
 
@@ -39,10 +40,12 @@ void bi_timer_thread_yield_lock(struct local *local, uint64_t *work, struct bi_n
 {
     if (bi_core_work(local->core) - *work < YIELD_WORK)
         return;
+
     bi_local_wake_threads(local);
     bi_local_unlock(local);
     bi_local_lock_during_rollback(local);
     *now = bi_local_now(local);
+
     /* The caller queues its remaining ops if a rollback has begun meanwhile. */
     if (!local->rollback.running)
         bi_timer_thread_tick(local, *now);
@@ -53,6 +56,7 @@ void bi_timer_thread_yield_lock(struct local *local, uint64_t *work, struct bi_n
 
 int bi_timer_thread_add_sliced(struct local *local, bide_op *op)
 {
+    assert((op->private_.flags & (BI_SLICING | BI_SLICING_CHECK)) != 0);
     if (bi_local_can_wait(op)) {
         bi_op_fifo_push(&local->sliced, op);
         bi_wakeup_notify(&local->wakeup);
