@@ -201,7 +201,7 @@ static void lock_connections(struct sqlite *sqlite)
     /* A backup or count holds the scanner mutex for long; the flag makes it stop. The flag is
      * reset as soon as the mutex is held, or the next scan would stop as well. The reader
      * holds its mutex only briefly and does not check the flag. */
-    assert(!sqlite->reopening); /* only the commit thread reopens */
+    assert(!sqlite->reopening); /* only the thread that commits reopens */
     sqlite->reopening = true;
     pthread_mutex_lock(&sqlite->scanner.lock);
     sqlite->reopening = false;

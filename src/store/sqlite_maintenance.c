@@ -5,8 +5,8 @@
  * The commit thread calls maintain() between two commits and while it is idle. Each call does a
  * bounded amount of work, because commits wait for it.
  *
- * A backup runs on the slow thread and copies one state of the file. It holds the scanner mutex,
- * and stops when a commit must reopen the connections.
+ * A backup runs on the maintenance thread and copies one state of the file. It holds the scanner
+ * mutex, and stops when a commit must reopen the connections.
  */
 #define _GNU_SOURCE /* mkostemp, renameat2 */
 #include "store/sqlite.h"

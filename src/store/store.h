@@ -10,8 +10,9 @@
  * Failure    A function that fails leaves the store usable, and writes a message to `error`
  *            (BIDE_ERROR_SIZE bytes).
  * Threads    Four threads of the local backend use a store, each its own functions: the thread
- *            that opens and closes, the commit thread, the reader thread and the slow thread. The
- *            last three call at the same time.
+ *            that opens and closes, the thread that commits, the reader thread and the maintenance
+ *            thread. The last three call at the same time. The thread that commits may be another
+ *            one for each batch: a blocking caller commits its own.
  */
 #ifndef BI_STORE_H
 #define BI_STORE_H
@@ -77,7 +78,7 @@ struct store_ops {
     int (*scan_pauses)(struct store *store, store_visit visit, void *ctx, char *error);
 
     /*
-     * On the commit thread, without a lock; may block. BIDE_OK: the batch is stored as durably
+     * On the thread that commits, without a lock; may block. BIDE_OK: the batch is stored as durably
      * as the store promises. BIDE_EUNKNOWN: the outcome is not known, and the next commit must
      * pass the same batch. Other failures: nothing of the batch is stored, now or after a crash,
      * and the next commit may be tried.
@@ -85,7 +86,7 @@ struct store_ops {
     int (*commit)(struct store *store, const struct bi_batch *batch, char *error);
 
     /*
-     * On the commit thread: does one step of maintenance. Called after the ops of a commit were
+     * On the thread that has committed: does one step of maintenance. Called after the ops of a commit were
      * completed, and, if requested, while there is nothing to commit (idle). Returns the
      * microseconds until it wants to be called again; BI_NEVER: not before the next commit. May
      * be NULL.
@@ -102,19 +103,19 @@ struct store_ops {
     /* On the reader thread: visits one job. BIDE_NOT_FOUND if it is not stored. */
     int (*fetch)(struct store *store, uint64_t id, store_visit visit, void *ctx, char *error);
 
-    /* On the slow thread: counts the jobs with smaller ids. */
+    /* On the maintenance thread: counts the jobs with smaller ids. */
     int (*count)(struct store *store, uint64_t below, uint64_t *count, char *error);
 
-    /* On the slow thread: visits up to max jobs with *after < id < below, and advances *after.
+    /* On the maintenance thread: visits up to max jobs with *after < id < below, and advances *after.
      * BIDE_NOT_FOUND at the end. After a failure the scan continues behind *after. */
     int (*scan)(struct store *store, uint64_t *after, uint64_t below, size_t max, store_visit visit,
                 void *ctx, char *error);
 
-    /* On the slow thread: writes a copy of everything to a new file. A backup that fails
+    /* On the maintenance thread: writes a copy of everything to a new file. A backup that fails
      * leaves no file; BIDE_CLOSED if the queue is closing. */
     int (*backup)(struct store *store, const char *path, char *error);
 
-    /* On the slow thread: verifies every byte. BIDE_OK, or BIDE_EIO and the first problem. */
+    /* On the maintenance thread: verifies every byte. BIDE_OK, or BIDE_EIO and the first problem. */
     int (*check)(struct store *store, struct store_report *report, char *error);
 
     /* On the closing thread, after the last commit: stores the exact next id and frees the
