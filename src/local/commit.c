@@ -238,7 +238,7 @@ static void verify_reopened(struct local *local, const struct bi_batch *batch)
         bi_log_limit_reset(&local->batch_verify_log);
     else if (bi_log_limit_hit(&local->batch_verify_log, now) > 0)
         bi_log(&local->context.log, BIDE_LOG_ERROR,
-               "what a failed write concerns cannot be compared, and is tried again: %s", error);
+               "the rows of a failed write cannot be compared; retrying: %s", error);
 
     bi_local_lock(local);
     if (!local->unverified)

@@ -89,8 +89,8 @@ static int check_duration_or(bide_op *op, const char *what, int64_t ms, const ch
 static int check_time(bide_op *op, const char *what, int64_t ms)
 {
     if (ms < 0 || ms > BIDE_TIMESTAMP_MAX_MS)
-        return invalid(op, "%s is %lld; moments are milliseconds from 1970 to the year 2200", what,
-                       (long long)ms);
+        return invalid(op, "%s is %lld; allowed are milliseconds since 1970, up to the year 2200",
+                       what, (long long)ms);
     return BIDE_OK;
 }
 
@@ -101,7 +101,8 @@ static int check_user_time(bide_op *op, const char *what, int64_t ms)
     const int64_t year_2000 = INT64_C(946684800000);
 
     if (ms > 0 && ms < year_2000)
-        return invalid(op, "%s is %lld, a moment before 2000; it takes milliseconds since 1970",
+        return invalid(op,
+                       "%s is %lld, a time before the year 2000; it takes milliseconds since 1970",
                        what, (long long)ms);
     return check_time(op, what, ms);
 }
@@ -537,7 +538,7 @@ int bi_op_check_list(const bide_options *options, bide_op *op)
     if (args->state != BIDE_STATE_GONE)
         TRY(check_state(op, args->state));
     if ((args->filter.states & ~LISTED_STATES) != 0)
-        return invalid(op, "states has a bit that is of no state");
+        return invalid(op, "states has a bit that stands for no state");
 
     TRY(check_slice(op, "the text of the filter", args->filter.text));
     if (args->filter.text.size > BIDE_TEXT_MAX)

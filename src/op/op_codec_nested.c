@@ -283,7 +283,7 @@ static bool read_outcomes(struct op_reader *reader, const struct field *field, v
     if (!read_count(reader, &count, expected, STRUCT_MIN))
         return false;
     if (count != 0 && count != expected)
-        return malformed(reader, "the answer is about some of the items only");
+        return malformed(reader, "the reply does not cover all items");
 
     for (size_t i = 0; i < count; i++, item += layout->size)
         if (!read_outcome(reader, layout, item))
@@ -302,7 +302,7 @@ static bool read_room(struct op_reader *reader, const struct field *field, void 
     if (!read_number(reader, &number))
         return false;
     if (number > field->limit)
-        return malformed(reader, "more is asked for than one call may answer");
+        return malformed(reader, "more items are requested than one call may return");
 
     *(size_t *)member_at(base, field->aux[0]) = (size_t)number;
     if (number == 0)
@@ -343,7 +343,7 @@ static bool read_list(struct op_reader *reader, const struct field *field, void 
         return false;
     /* A reserve that succeeds without a job would break its callers. */
     if (count < field->limit)
-        return malformed(reader, "the answer is good, and nothing is in it");
+        return malformed(reader, "the reply reports success and contains no job");
 
     for (size_t i = 0; i < count; i++)
         if (!read_new_struct(reader, layout, items + i * layout->size)) {

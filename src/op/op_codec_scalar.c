@@ -227,7 +227,7 @@ static bool read_topic(struct op_reader *reader, const struct field *field, void
 
     for (const char *name = member_at(base, field->at); *name != 0; name++)
         if (*name <= ' ' || *name > '~')
-            return malformed(reader, "a topic has a name that none can have");
+            return malformed(reader, "the name of a topic contains an invalid character");
     return true;
 }
 

@@ -22,7 +22,6 @@ bool bi_op_codec_wire_grow(struct op_writer *writer, size_t more)
 
     /* After a failure the output is discarded, so there is no second attempt to grow. */
     unsigned char *data =
-
         writer->failed || room - out->size < more ? NULL : realloc(out->data, room);
     if (data == NULL) {
         writer->failed = true;
