@@ -55,6 +55,25 @@ size_t bi_body_fetch_missing(const bide_op *op, size_t from, struct bi_body *bod
     return count;
 }
 
+bool bi_body_fetch_keep(bide_op *op, const struct bi_body *bodies)
+{
+    bide_job *jobs;
+    size_t job_count = bi_op_result_snapshots(op, &jobs);
+    bool kept = false;
+
+    for (size_t i = 0; i < job_count; i++) {
+        if (!is_missing(&jobs[i]))
+            continue;
+        if (bodies->body != NULL) {
+            bi_snapshot_set_body(&jobs[i], bide_buf_ref(bodies->body));
+            kept = true;
+        }
+        bodies++;
+    }
+
+    return kept;
+}
+
 /* ---- reservations ---- */
 
 /* Removes a job whose cancellation was requested while it was reserved. The caller has

@@ -303,6 +303,10 @@ struct bi_body {
 /* Lists the missing bodies of an op, starting with number from; returns how many were listed. */
 size_t bi_body_fetch_missing(const bide_op *op, size_t from, struct bi_body *bodies, size_t max);
 
+/* Stores the bodies that were read in the results of an op whose other bodies must be read again:
+ * those are not missing any more. Returns false if there was none. */
+bool bi_body_fetch_keep(bide_op *op, const struct bi_body *bodies);
+
 /*
  * Supplies all missing bodies of an op, in the order in which they were listed. A reserved job
  * whose body cannot be read is buried, and a reserve left without jobs tries to get others. Returns

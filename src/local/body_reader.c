@@ -9,7 +9,9 @@
  *
  * Failure    A body that cannot be read now is retried for READ_TIMEOUT_US. If other bodies were
  *            read in that time, this one is damaged: the core buries its job, and the op continues.
- *            Otherwise the store is unavailable, and the op fails.
+ *            Otherwise the store is unavailable, and the op fails. It also fails if memory is short,
+ *            which is no damage. An op retains the bodies that were read; each of them restarts the
+ *            time of the others.
  * Threads    During the read `reads` points to the stack of the reader. A rollback may complete
  *            an op of the batch meanwhile; it clears the op's entry there, under the lock.
  */
@@ -25,7 +27,7 @@
 #define READ_OPS       64
 #define PREFETCH_COUNT 64
 #define PREFETCH_BYTES (1 << 20)
-/* How long the bodies of an op are retried. */
+/* How long a body of an op is retried. */
 #define READ_TIMEOUT_US 5000000
 /* The interval between two attempts. */
 #define READ_RETRY_MS 20
@@ -243,20 +245,34 @@ static bool needs_retry(const struct read_batch *batch, const struct body_read *
     return false;
 }
 
+static bool lacks_memory(const struct read_batch *batch, const struct body_read *body_read)
+{
+    for (size_t i = 0; i < body_read->count; i++)
+        if (batch->wants[body_read->first + i].out_of_memory)
+            return true;
+    return false;
+}
+
 /* Decides how an op continues of which some bodies must be retried. True: they count as damaged,
  * and the op continues without them. False: the op is queued again or has failed. */
-static bool retry_or_fail(struct local *local, bide_op *op)
+static bool retry_or_fail(struct local *local, const struct read_batch *batch,
+                          const struct body_read *body_read)
 {
+    bide_op *op = body_read->op;
     int64_t now = bi_clock_boot();
     int64_t *since = &op->private_.step.fetch.unreadable_since;
 
-    if (*since == 0)
+    /* If all bodies were read again, a few failing reads would hit one of many in every attempt. */
+    bool kept = bi_body_fetch_keep(op, batch->bodies + body_read->first);
+    if (*since == 0 || kept)
         *since = now;
 
     if (local->closing) {
         fail_op(local, op, BIDE_CLOSED, bide_code_text(BIDE_CLOSED));
     } else if (now - *since < READ_TIMEOUT_US) {
         bi_op_fifo_push(&local->awaiting_body, op);
+    } else if (lacks_memory(batch, body_read)) {
+        fail_op(local, op, BIDE_ENOMEM, bide_code_text(BIDE_ENOMEM));
     } else if (local->last_read_at > *since) {
         return true; /* the store can be read: these bodies are damaged */
     } else {
@@ -271,6 +287,7 @@ static void supply_bodies(struct local *local, bide_op *op, const struct bi_body
     int code = bi_body_fetch_supply(local->core, op, bodies, bi_local_now(local));
     /* Bodies could not be read, and the reserve has taken another job whose body must be read. */
     if (code == BI_AGAIN) {
+        op->private_.step.fetch.unreadable_since = 0;
         bi_op_fifo_push(&local->awaiting_body, op);
         return;
     }
@@ -294,7 +311,7 @@ static void reply_ops(struct local *local, struct read_batch *batch)
             continue; /* a rollback has completed it */
         if (bi_commit_is_cancelled(op))
             fail_op(local, op, BIDE_CANCELLED, bide_code_text(BIDE_CANCELLED));
-        else if (!needs_retry(batch, body_read) || retry_or_fail(local, op))
+        else if (!needs_retry(batch, body_read) || retry_or_fail(local, batch, body_read))
             supply_bodies(local, op, batch->bodies + body_read->first);
     }
 

@@ -494,13 +494,15 @@ static void check_body(sqlite3_stmt *row, struct store_body_request *request)
     size_t size = (size_t)sqlite3_column_bytes(row, column);
 
     if (is_out_of_memory(row))
-        request->retry = true;
+        request->out_of_memory = true;
     else if (size != request->size)
         set_reason(request, "the stored body has another size");
     else if (bi_hash_checksum(request->id, data, size) != (uint32_t)sqlite3_column_int64(row, 0))
         set_reason(request, "the stored body does not match its checksum");
     else if ((request->body = bide_buf_new(size == 0 ? "" : data, size)) == NULL)
-        request->retry = true;
+        request->out_of_memory = true;
+
+    request->retry = request->out_of_memory;
 }
 
 void bi_sqlite_read_body(struct connection *reader, struct store_body_request *request)
@@ -511,6 +513,7 @@ void bi_sqlite_read_body(struct connection *reader, struct store_body_request *r
     request->reason[0] = 0;
     /* A statement that cannot be prepared says nothing about the body. */
     request->retry = row == NULL;
+    request->out_of_memory = false;
     if (row == NULL)
         return;
 
@@ -522,6 +525,7 @@ void bi_sqlite_read_body(struct connection *reader, struct store_body_request *r
     } else {
         /* A missing row or a damaged file is permanent; any other error may be temporary. */
         request->retry = kind != SQLITE_DONE && kind != SQLITE_CORRUPT && kind != SQLITE_NOTADB;
+        request->out_of_memory = kind == SQLITE_NOMEM;
         set_reason(request,
                    code == SQLITE_DONE ? "the job is not in the file" : sqlite3_errmsg(reader->db));
     }

@@ -53,7 +53,8 @@ struct store_body_request {
     uint64_t id;
     uint32_t size;
     bide_buf *body;
-    bool retry; /* the failure may be temporary */
+    bool retry;         /* the failure may be temporary */
+    bool out_of_memory; /* retry: for lack of memory, which says nothing about the body */
     char reason[80];
 };
 

@@ -224,10 +224,13 @@ static void fake_read(struct store *store, struct store_body_request *requests, 
     for (size_t i = 0; i < n; i++) {
         struct store_body_request *request = &requests[i];
         const struct fake_row *row = request->id < FAKE_ROWS ? fake->rows[request->id] : NULL;
-        request->retry = retry;
+        unsigned nth = row == NULL ? 0 : ++fake->reads[request->id];
+        bool fails = fake->fails != NULL && fake->fails(request->id, nth);
+        request->retry = retry || fails;
+        request->out_of_memory = fails && fake->out_of_memory;
         request->body = NULL;
         strcpy(request->reason, "the page is torn");
-        if (!retry && row != NULL && request->id != fake->bad)
+        if (!request->retry && row != NULL && request->id != fake->bad)
             request->body = bide_buf_ref(row->image.body);
     }
     pthread_mutex_unlock(&fake->lock);

@@ -45,6 +45,10 @@ struct fake_store {
     int fetch_code;
     unsigned retry; /* reads that will report "try again"; FOR_EVER: all */
     uint64_t bad;   /* the job whose body cannot be read */
+    /* Whether the nth read of a job reports "try again"; NULL: none does. */
+    bool (*fails)(uint64_t id, unsigned nth);
+    unsigned reads[FAKE_ROWS];
+    bool out_of_memory; /* the reason of fails */
     int commit_code;
     unsigned commit_failures; /* commits that will return commit_code; FOR_EVER: all */
     bool reopens;             /* the next commit reports that it reopened the files */

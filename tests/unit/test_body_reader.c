@@ -196,6 +196,90 @@ static void unreadable_job_is_buried_and_the_next_is_reserved(void **state)
     assert_int_equal(fake_stored(fake, 1).state, BIDE_STATE_BURIED);
 }
 
+static void set_failing(bool (*fails)(uint64_t id, unsigned nth), bool out_of_memory)
+{
+    pthread_mutex_lock(&fake->lock);
+    fake->fails = fails;
+    fake->out_of_memory = out_of_memory;
+    pthread_mutex_unlock(&fake->lock);
+}
+
+static bool fails_in_turn(uint64_t id, unsigned nth)
+{
+    return (id + nth) % 2 == 0;
+}
+
+/* Every attempt fails for one of the jobs, but never for the same one. */
+static void reserve_of_many_retains_the_bodies_that_were_read(void **state)
+{
+    (void)state;
+    bide_job jobs[4];
+    bide_op op = reserve_op(cq, &old, jobs);
+    op.reserve.job_max = 4;
+    set_failing(fails_in_turn, false);
+    submit(&op);
+    await_completions(cq, 1);
+    assert_int_equal(op.status, BIDE_OK);
+    assert_int_equal(op.reserve.count, 4);
+    for (uint64_t i = 0; i < 4; i++) {
+        assert_int_equal(jobs[i].id, i + 1);
+        assert_body(&jobs[i]);
+        bide_job_clear(&jobs[i]);
+    }
+}
+
+static bool first_fails_and_second_once(uint64_t id, unsigned nth)
+{
+    return id == 1 || (id == 2 && nth == 1);
+}
+
+/* A reserve that loses a damaged job retries the body of the next one as long as that of any. */
+static void temporary_read_error_behind_a_damaged_job_is_retried(void **state)
+{
+    (void)state;
+    bide_job job, other;
+    bide_op op = reserve_op(cq, &old, &job);
+    op.reserve.timeout_ms = BIDE_FOREVER;
+    assert_int_equal(bide_pause(queue, "old", 3600000), BIDE_OK);
+    submit(&op);
+    set_failing(first_fails_and_second_once, false);
+    assert_int_equal(bide_resume(queue, "old"), BIDE_OK);
+    while (bide_cq_wait(cq, 10) == 0) {
+        assert_int_equal(bide_peek(queue, 9, &other), BIDE_OK); /* the store can be read */
+        bide_job_clear(&other);
+    }
+    assert_int_equal(op.status, BIDE_OK);
+    assert_int_equal(state_of(1), BIDE_STATE_BURIED);
+    assert_int_equal(job.id, 2);
+    assert_body(&job);
+    bide_job_clear(&job);
+}
+
+static bool first_fails(uint64_t id, unsigned nth)
+{
+    (void)nth;
+    return id == 1;
+}
+
+static void body_without_memory_is_no_damage(void **state)
+{
+    (void)state;
+    bide_job job, other;
+    bide_op op = reserve_op(cq, &old, &job);
+    set_failing(first_fails, true);
+    submit(&op);
+    while (bide_cq_wait(cq, 10) == 0) {
+        assert_int_equal(bide_peek(queue, 9, &other), BIDE_OK);
+        bide_job_clear(&other);
+    }
+    assert_int_equal(op.status, BIDE_ENOMEM);
+    assert_int_equal(state_of(1), BIDE_STATE_READY);
+    set_failing(NULL, false);
+    assert_int_equal(bide_reserve(queue, "old", 0, &job), BIDE_OK);
+    assert_int_equal(job.id, 1);
+    bide_job_clear(&job);
+}
+
 static void peek_of_unreadable_job_fails(void **state)
 {
     (void)state;
@@ -564,6 +648,9 @@ int main(void)
         TEST(list_keeps_a_copy_of_its_search_text),
         TEST(a_page_with_bodies_needs_a_completion_queue),
         TEST(unreadable_job_is_buried_and_the_next_is_reserved),
+        TEST(reserve_of_many_retains_the_bodies_that_were_read),
+        TEST(temporary_read_error_behind_a_damaged_job_is_retried),
+        TEST(body_without_memory_is_no_damage),
         TEST(peek_of_unreadable_job_fails),
         TEST(reserve_left_without_jobs_waits_again),
         TEST(reserve_cancelled_while_its_body_is_read_completes),
