@@ -156,6 +156,11 @@ int64_t bi_sqlite_query_int64(struct connection *connection, const char *sql, in
 int bi_sqlite_set_error(const struct sqlite *sqlite, const struct connection *connection,
                         const char *operation, char *error);
 int bi_sqlite_map_error(int sqlite_code, int system_errno);
+
+/* Whether SQLITE_CORRUPT stands for a read that the disk failed (EIO), as SQLite reports it: the file
+ * need not be damaged. SQLite does not reset the errno of a file, so an earlier read of the same
+ * connection may have failed instead. */
+bool bi_sqlite_is_read_failure(const struct connection *connection, int code);
 /* Whether space is missing: on the disk, in a quota, or below the file size limit. */
 bool bi_sqlite_is_out_of_space(int system_errno);
 /* Advice to append to the text of an error; empty if there is none. */

@@ -46,6 +46,25 @@ int bi_sqlite_map_error(int sqlite_code, int system_errno)
     }
 }
 
+bool bi_sqlite_is_read_failure(const struct connection *connection, int code)
+{
+    sqlite3_file *log = NULL;
+    int os_errno[2] = {0, 0};
+
+    if ((code & 0xff) != SQLITE_CORRUPT)
+        return false;
+
+    sqlite3_file_control(connection->db, "main", SQLITE_FCNTL_LAST_ERRNO, &os_errno[0]);
+    sqlite3_file_control(connection->db, "main", SQLITE_FCNTL_JOURNAL_POINTER, &log);
+    if (log != NULL && log->pMethods != NULL)
+        log->pMethods->xFileControl(log, SQLITE_FCNTL_LAST_ERRNO, &os_errno[1]);
+
+    for (int i = 0; i < 2; i++)
+        if (os_errno[i] == EIO || os_errno[i] == ENXIO || os_errno[i] == ERANGE)
+            return true;
+    return false;
+}
+
 /* Returns the errno behind the last error. sqlite3_system_errno() does not report the errno of
  * a failed COMMIT but an older one, so the log file is asked first: a transaction writes to no
  * other file. */
@@ -87,6 +106,13 @@ int bi_sqlite_set_error(const struct sqlite *sqlite, const struct connection *co
     int os_errno = connection->db == NULL ? 0 : system_errno(connection, code);
     const char *text =
         connection->db == NULL ? "it cannot be opened" : sqlite3_errmsg(connection->db);
+
+    /* The message must not recommend a backup: the file may be intact. */
+    if (connection->db != NULL && bi_sqlite_is_read_failure(connection, code)) {
+        code = SQLITE_IOERR_READ;
+        os_errno = EIO;
+        text = sqlite3_errstr(SQLITE_IOERR);
+    }
 
     for (size_t i = 0; i < sizeof(advice) / sizeof(advice[0]); i++)
         if (advice[i].code == (code & 0xff) || advice[i].code == code)

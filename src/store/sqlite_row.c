@@ -524,7 +524,8 @@ void bi_sqlite_read_body(struct connection *reader, struct store_body_request *r
         check_body(row, request);
     } else {
         /* A missing row or a damaged file is permanent; any other error may be temporary. */
-        request->retry = kind != SQLITE_DONE && kind != SQLITE_CORRUPT && kind != SQLITE_NOTADB;
+        request->retry = (kind != SQLITE_DONE && kind != SQLITE_CORRUPT && kind != SQLITE_NOTADB) ||
+                         bi_sqlite_is_read_failure(reader, code);
         request->out_of_memory = kind == SQLITE_NOMEM;
         set_reason(request,
                    code == SQLITE_DONE ? "the job is not in the file" : sqlite3_errmsg(reader->db));

@@ -41,10 +41,12 @@ void bi_sqlite_read_bodies(struct store *store, struct store_body_request *reque
 
     /* One transaction: all bodies are read from one state of the file. */
     bool begun = bi_sqlite_exec(reader, "BEGIN") == SQLITE_OK;
+    bool failed = false;
     for (size_t i = 0; i < n; i++) {
         /* Past the deadline the queue is closed, and no caller waits for the body. */
         if (begun && !bi_store_past_deadline(store)) {
             bi_sqlite_read_body(reader, &requests[i]);
+            failed |= requests[i].retry && !requests[i].out_of_memory;
             continue;
         }
         requests[i].body = NULL;
@@ -55,6 +57,10 @@ void bi_sqlite_read_bodies(struct store *store, struct store_body_request *reque
     /* A transaction that stays open would show the next reads this state of the file, in which
      * jobs of later commits are missing: they would count as lost. */
     if (begun && bi_sqlite_exec(reader, "COMMIT") != SQLITE_OK)
+        failed = true;
+
+    /* A new connection has no errno of an earlier read, see bi_sqlite_is_read_failure(). */
+    if (failed)
         bi_sqlite_disconnect(reader);
     pthread_mutex_unlock(&reader->lock);
 }
@@ -232,8 +238,12 @@ static int skip_damage(struct sqlite *sqlite, uint64_t *after, uint64_t below, s
 {
     uint64_t bad = *after;
     uint64_t good = below - 1; /* the end of the scan: there is no row behind it */
-    int damaged = 1;
     assert(bad <= good);
+
+    /* The disk may have recovered since the last try. */
+    int damaged = is_damaged(sqlite, *after, below);
+    if (damaged == 0)
+        return BIDE_OK;
 
     /* Throughout, the row behind `bad` is damaged and the row behind `good` is not. */
     for (uint64_t step = 1; damaged == 1 && step < below - *after; step *= 2) {

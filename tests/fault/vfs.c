@@ -98,11 +98,12 @@ static bool ends_with(const char *path, const char *suffix)
     return length >= strlen(suffix) && strcmp(path + length - strlen(suffix), suffix) == 0;
 }
 
+/* SQLite's own VFS has a code for reads that the disk fails, of which SQLite makes SQLITE_CORRUPT. */
 static int fail(int code, int system)
 {
     shim.failed++;
     shim.last_errno = system;
-    return code;
+    return code == SQLITE_IOERR_READ && system == EIO ? SQLITE_IOERR_CORRUPTFS : code;
 }
 
 /* What chance makes of an act. */
@@ -377,6 +378,8 @@ static int file_read(sqlite3_file *file, void *data, int size, sqlite3_int64 off
         pthread_cond_wait(&shim.released, &shim.lock);
     shim.held--;
     int code = in_region ? inject(VFS_READ, path_of(file)) : SQLITE_OK;
+    if (code != SQLITE_OK)
+        shim_of(file)->last_errno = shim.last_errno; /* stays, as in SQLite */
     unsigned us = shim.read_us;
     unlock_shim(0);
     if (us > 0)
