@@ -145,14 +145,17 @@ struct read_batch {
     bool logged; /* the previous batch has logged that bodies cannot be read */
 };
 
-/* The number of bodies that an op lacks. */
-static size_t count_missing(const bide_op *op)
+/* Returns the number of bodies that an op lacks, and adds up their sizes. */
+static size_t count_missing(const bide_op *op, uint64_t *bytes)
 {
     struct bi_body some[64];
     size_t count = 0;
     size_t got;
-    while ((got = bi_body_fetch_missing(op, count, some, 64)) > 0)
+    while ((got = bi_body_fetch_missing(op, count, some, 64)) > 0) {
+        for (size_t i = 0; i < got; i++)
+            *bytes += some[i].size;
         count += got;
+    }
     return count;
 }
 
@@ -164,14 +167,17 @@ static bool alloc_batch(struct read_batch *batch)
     return batch->bodies != NULL && batch->wants != NULL;
 }
 
-/* Pops ops from the list and collects the bodies that they lack. False when out of memory: the
- * popped ops are in batch->reads. The lock is held. */
+/* Pops ops from the list and collects the bodies that they lack: at most those of one op above
+ * BIDE_BATCH_BYTES. False when out of memory: the popped ops are in batch->reads. The lock is
+ * held. */
 static bool collect_ops(struct local *local, struct read_batch *batch)
 {
+    uint64_t bytes = 0;
+
     while (batch->read_count < READ_OPS && batch->count < BIDE_BATCH_JOBS &&
-           local->awaiting_body.head != NULL) {
+           bytes < BIDE_BATCH_BYTES && local->awaiting_body.head != NULL) {
         bide_op *op = bi_op_fifo_pop(&local->awaiting_body);
-        size_t count = count_missing(op);
+        size_t count = count_missing(op, &bytes);
         batch->reads[batch->read_count++] = (struct body_read){op, batch->count, count};
         batch->count += count;
     }

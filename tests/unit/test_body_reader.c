@@ -128,6 +128,39 @@ static void bodies_of_many_ops_are_read_in_batches(void **state)
     assert_true(gate_arrived(fake, GATE_READ) < MANY); /* many in one go */
 }
 
+/* One read holds no more than a page of large bodies, however many ops wait. */
+static void large_bodies_are_read_one_after_another(void **state)
+{
+    (void)state;
+    enum { OPS = 4 };
+    bide_op ops[OPS];
+    bide_job jobs[OPS];
+    static const char body[BIDE_BATCH_BYTES];
+    assert_int_equal(fake_tear_down(fake, queue, cq), 0);
+    assert_int_equal(bide_cq_new(&cq), BIDE_OK);
+    fake = fake_new();
+    for (uint64_t id = 1; id <= OPS; id++) {
+        struct bi_image *image = fake_row(fake, id);
+        bide_buf_unref(image->body);
+        image->body = bide_buf_new(body, sizeof(body));
+        image->body_size = sizeof(body);
+    }
+    queue = fake_open(fake, "slow:?cache_bytes=1&max_job_size=16MiB", NULL);
+    fake_await_ready(queue);
+    gate_shut(fake, GATE_READ);
+    for (size_t i = 0; i < OPS; i++) {
+        ops[i] = (bide_op){.kind = BIDE_OP_PEEK, .cq = cq, .query = {.id = 1 + i, .job = &jobs[i]}};
+        submit(&ops[i]);
+    }
+    gate_open(fake, GATE_READ);
+    await_completions(cq, OPS);
+    for (size_t i = 0; i < OPS; i++) {
+        assert_int_equal(ops[i].status, BIDE_OK);
+        bide_job_clear(&jobs[i]);
+    }
+    assert_int_equal(gate_arrived(fake, GATE_READ), OPS);
+}
+
 static void temporary_read_error_is_retried(void **state)
 {
     (void)state;
@@ -644,6 +677,7 @@ int main(void)
         TEST(a_blocking_caller_gets_its_body),
         TEST(others_are_served_while_a_body_is_read),
         TEST(bodies_of_many_ops_are_read_in_batches),
+        TEST(large_bodies_are_read_one_after_another),
         TEST(temporary_read_error_is_retried),
         TEST(list_keeps_a_copy_of_its_search_text),
         TEST(a_page_with_bodies_needs_a_completion_queue),
