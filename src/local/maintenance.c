@@ -73,13 +73,13 @@ bool bi_maintenance_cancel(struct local *local, bide_op *op)
 {
     /* A store that is not persistent is checked by the core, in slices on the timer thread. */
     bool sliced = bi_core_is_checking(local->core, op);
-    if (!sliced && op != local->check_op)
-        return false;
     if (op == local->active_maintenance_op) {
         /* The maintenance thread executes it. The thread polls this flag and completes the op. */
         local->store->check_cancelled = true;
         return true;
     }
+    if (!sliced && op != local->check_op)
+        return false; /* a backup in the list: BI_CANCEL_REQUESTED keeps it from beginning */
 
     bi_op_fifo_remove(sliced ? &local->sliced : &local->maintenance_ops, op);
     if (!sliced)
@@ -502,7 +502,9 @@ static int run_check(struct local *local, bide_check_report *report, char *error
 void bi_maintenance_execute(struct local *local, bide_op *op)
 {
     int code;
-    if (op->kind == BIDE_OP_BACKUP)
+    if ((op->private_.flags & BI_CANCEL_REQUESTED) != 0)
+        code = bi_local_reject(op, BIDE_CANCELLED, NULL);
+    else if (op->kind == BIDE_OP_BACKUP)
         code = local->store->ops->backup(local->store, op->backup.path, op->error);
     else
         code = run_check(local, op->check.report, op->error);

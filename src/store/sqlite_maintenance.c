@@ -354,7 +354,7 @@ int bi_sqlite_quarantine(struct store *store, uint64_t id, const char *reason, c
 #define COPY_PAGES 64
 
 /* Copies all pages of one state of the file. Returns SQLITE_DONE, or SQLITE_INTERRUPT if the
- * queue is closing or a commit must reopen the connections. */
+ * queue is closing, the backup is cancelled, or a commit must reopen the connections. */
 static int copy_in_steps(struct sqlite *sqlite, sqlite3 *from, sqlite3 *to)
 {
     /* A deferred BEGIN takes no snapshot; the SELECT does. Without it a write between two
@@ -366,7 +366,7 @@ static int copy_in_steps(struct sqlite *sqlite, sqlite3 *from, sqlite3 *to)
         return code == SQLITE_OK ? sqlite3_errcode(to) : code;
 
     while ((code = sqlite3_backup_step(backup, COPY_PAGES)) == SQLITE_OK)
-        if (sqlite->base.stopping || sqlite->reopening) {
+        if (bi_store_check_stopped(&sqlite->base) || sqlite->reopening) {
             code = SQLITE_INTERRUPT;
             break;
         }
@@ -395,9 +395,11 @@ static int copy_pages(struct sqlite *sqlite, const char *temp_path, char *error)
 
     int status = BIDE_OK;
     if (code == SQLITE_INTERRUPT) {
-        status = sqlite->base.stopping ? BIDE_CLOSED : BIDE_EIO;
+        status = sqlite->base.stopping          ? BIDE_CLOSED
+                 : sqlite->base.check_cancelled ? BIDE_CANCELLED
+                                                : BIDE_EIO;
         snprintf(error, BIDE_ERROR_SIZE, "backup: %s",
-                 sqlite->base.stopping ? bide_code_text(BIDE_CLOSED) : "writes fail; try it later");
+                 status == BIDE_EIO ? "writes fail; try it later" : bide_code_text(status));
     } else if (code != SQLITE_DONE) {
         int system = to == NULL ? 0 : sqlite3_system_errno(to);
         status = bi_sqlite_map_error(code, system);

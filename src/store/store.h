@@ -113,7 +113,7 @@ struct store_ops {
                 void *ctx, char *error);
 
     /* On the maintenance thread: writes a copy of everything to a new file. A backup that fails
-     * leaves no file; BIDE_CLOSED if the queue is closing. */
+     * leaves no file; BIDE_CLOSED if the queue is closing, BIDE_CANCELLED if check_cancelled. */
     int (*backup)(struct store *store, const char *path, char *error);
 
     /* On the maintenance thread: verifies every byte. BIDE_OK, or BIDE_EIO and the first problem. */
@@ -134,7 +134,7 @@ struct store {
      * comparison.
      */
     bool reopened;
-    /* Set when the queue closes, so that long calls end; and when only a check must end. */
+    /* Set when the queue closes, so that long calls end; and when only a check or backup must end. */
     _Atomic bool stopping;
     _Atomic bool check_cancelled;
     /* After this time (boot-time clock) no commit and no other write begins, because the

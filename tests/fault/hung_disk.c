@@ -81,6 +81,39 @@ static void a_backup_does_not_sync_while_it_copies(void)
     OK(bide_close(queue));
 }
 
+/* A server that stops cancels its calls. A backup that goes on would take the time in which the leases
+ * are stored. */
+static void a_backup_can_be_cancelled(void)
+{
+    enum { MANY = 400 };
+    static const char body[20000];
+    bide_op op = {.kind = BIDE_OP_BACKUP}, next = {.kind = BIDE_OP_BACKUP};
+    bide_op *const ops[] = {&op, &next};
+    vfs_install();
+    bide *queue = open_jobs("sync=off");
+    for (int i = 0; i < MANY; i++)
+        OK(bide_put(queue, TOPIC, body, sizeof body, NULL, NULL));
+    OK(bide_cq_new(&op.cq));
+    next.cq = op.cq;
+    op.backup.path = test_path("copy.db");
+    next.backup.path = test_path("other.db");
+    vfs_slow_reads(2000);
+    unsigned begun = vfs_count(VFS_READ);
+    EQ(bide_submit(queue, ops, 2), 2);
+    UNTIL(vfs_count(VFS_READ) > begun + 100);
+    OK(bide_cancel_op(queue, &next));
+    OK(bide_cancel_op(queue, &op));
+    size_t done = 0;
+    UNTIL((done += (size_t)bide_cq_wait(op.cq, 100)) == COUNT(ops));
+    vfs_slow_reads(0);
+    EQ(op.status, BIDE_CANCELLED);
+    EQ(next.status, BIDE_CANCELLED);
+    CHECK(access(test_path("copy.db"), F_OK) != 0);
+    OK(bide_backup(queue, test_path("third.db")));
+    OK(bide_cq_free(op.cq));
+    OK(bide_close(queue));
+}
+
 #ifdef FAULT_SERVER
 /* ---- clients of a server ---- */
 
@@ -219,6 +252,7 @@ static void the_watchdog_is_notified_until_a_commit_hangs_for_its_time(void)
 static const struct test tests[] = {
     TEST(a_caller_that_waited_for_room_is_rejected_when_the_store_is_lost),
     TEST(a_backup_does_not_sync_while_it_copies),
+    TEST(a_backup_can_be_cancelled),
 #ifdef FAULT_SERVER
     TEST(a_commit_that_hangs_does_not_stop_the_server),
     TEST(a_commit_that_hangs_does_not_keep_new_clients_out),
