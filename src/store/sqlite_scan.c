@@ -221,11 +221,14 @@ static bool retry_read(struct sqlite *sqlite, uint64_t after, uint64_t below)
 }
 
 /* Returns 1 if the first row behind an id lies on a damaged page, 0 if it can be read or there
- * is none, -1 if the read failed for a reason that says nothing about the row. */
+ * is none, -1 if the read failed for a reason that says nothing about the row. A page that the disk
+ * fails to read for about a second counts as damaged. */
 static int is_damaged(struct sqlite *sqlite, uint64_t id, uint64_t below)
 {
     int code = probe_after(sqlite, id, below);
     if (code == SQLITE_ROW || code == SQLITE_DONE)
+        return 0;
+    if (bi_sqlite_is_read_failure(&sqlite->scanner, code) && retry_read(sqlite, id, below))
         return 0;
     return (code & 0xff) == SQLITE_CORRUPT ? 1 : -1;
 }
