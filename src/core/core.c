@@ -68,6 +68,7 @@ struct core *bi_core_new(const struct bi_core_options *options, struct bi_now no
     core->lease_from = options->lease_from == 0 ? options->next_token : options->lease_from;
     core->keep_leases = options->keep_leases;
 
+    core->serve_retry_at = BI_NEVER;
     core->next_waiter = 1;
     core->next_turn = 1;
     core->next_serial = 1;
@@ -215,7 +216,7 @@ int bi_core_exec(struct core *core, bide_op *op)
 
 static void serve(struct core *core)
 {
-    if (core->serving.heap.count > 0 || core->unserved)
+    if (core->serving.heap.count > 0 || core->unserved || core->serve_retry_at <= core->now.mono)
         bi_waiters_serve(core);
     if (core->subscriptions.head != NULL)
         bi_event_deliver(core);
@@ -366,7 +367,8 @@ static void (*const timer_handlers[TIMER_KINDS])(struct core *, struct timer *) 
 
 static bool is_due(const struct core *core)
 {
-    return core->unserved || bi_timers_next(&core->wall) <= core->now.wall ||
+    return core->unserved || core->serve_retry_at <= core->now.mono ||
+           bi_timers_next(&core->wall) <= core->now.wall ||
            bi_timers_next(&core->mono) <= core->now.mono ||
            bi_timers_next(&core->wait_timers) <= core->now.mono;
 }
@@ -452,5 +454,6 @@ struct bi_now bi_core_next_deadline(const struct core *core)
 
 int64_t bi_core_next_timeout(const struct core *core)
 {
-    return bi_timers_next(&core->wait_timers);
+    int64_t timeout = bi_timers_next(&core->wait_timers);
+    return timeout < core->serve_retry_at ? timeout : core->serve_retry_at;
 }

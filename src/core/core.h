@@ -157,8 +157,8 @@ bool bi_core_tick(struct core *core, struct bi_now now, unsigned budget);
  */
 struct bi_now bi_core_next_deadline(const struct core *core);
 
-/* The same for the timeouts of waiting calls, on the boot-time clock. The wheel does not round
- * them. */
+/* The same for the timeouts of waiting calls, and for calls that could not be served for lack of
+ * memory, on the boot-time clock. The wheel does not round them. */
 int64_t bi_core_next_timeout(const struct core *core);
 
 /* True if a tick has work at once: calls can be served that the last step had no time for. */

@@ -144,6 +144,7 @@ struct core {
 
     struct waiters waiters;
     bool unserved;           /* calls can be served, but the last step had no time for them */
+    int64_t serve_retry_at;  /* the same for lack of memory: serve them then; or BI_NEVER */
     const bide_op *checking; /* the check in progress; there is one at a time */
     uint64_t work;           /* see bi_core_work() */
     struct subscriptions subscriptions;

@@ -11,6 +11,8 @@
 /* Calls that one op or tick completes because their jobs have ended, or visits because recovery
  * has. The next tick continues. */
 #define NOTIFY_MAX 1000
+/* The pause after a call could not be served for lack of memory. */
+#define SERVE_RETRY_US 100000
 
 /* ---- lines ---- */
 
@@ -508,6 +510,7 @@ void bi_waiters_serve(struct core *core)
     const uint64_t work_limit = core->work + STEP_WORK;
 
     core->unserved = false;
+    core->serve_retry_at = BI_NEVER;
     notify_ended(core);
     notify_recovered(core);
     for (int i = 0; (topic = longest_waiting(core)) != NULL; i++) {
@@ -526,9 +529,11 @@ void bi_waiters_serve(struct core *core)
         core->hold = hold;
 
         /* Out of memory. The topic stays in core->serving and is retried after the next op or
-         * event. */
-        if (taken == 0 && bi_topic_is_open(topic))
+         * event, or after a pause if there is none. */
+        if (taken == 0 && bi_topic_is_open(topic)) {
+            core->serve_retry_at = core->now.mono + SERVE_RETRY_US;
             return;
+        }
     }
 }
 

@@ -125,7 +125,8 @@ void bi_waiter_complete(struct core *core, struct waiter *waiter, int code);
 void bi_waiters_wake(struct core *core, struct topic *topic);
 
 /* Completes calls whose job has ended and those that waited for recovery, and grants ready jobs to
- * waiting calls until one side is empty. Stops early, with core->unserved set, when that takes too long for one step. */
+ * waiting calls until one side is empty. Stops early, with core->unserved set, when that takes too
+ * long for one step, and with core->serve_retry_at set when memory is lacking. */
 void bi_waiters_serve(struct core *core);
 
 /* Completes the calls that wait for the job to end. If they are many, leaves the rest to the next

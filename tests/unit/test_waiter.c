@@ -692,6 +692,28 @@ static void a_topic_that_is_still_to_be_served_is_needed(void **state)
     assert_int_equal(stats_of(&w).topics, 1);
 }
 
+/* No op and no deadline follows: only the retry serves the call. */
+static void call_is_served_when_memory_returns(void **state)
+{
+    (void)state;
+    static struct call call;
+    begin_wait(&call, TOPICS("a"), 1);
+    put_delayed(&w, "a", 10);
+    w.alloc.failing = true;
+    advance_clocks(&w, 10 * MS); /* the job is ready, and memory lacks to reserve it */
+    advance_clocks(&w, SECOND);
+    assert_int_equal(w.completed_count, 0);
+    assert_false(bi_core_unserved(w.core)); /* the retry waits */
+
+    int64_t retry_at = bi_core_next_timeout(w.core);
+    assert_in_range(retry_at, w.now.mono + 1, w.now.mono + SECOND);
+    w.alloc.failing = false;
+    advance_clocks(&w, retry_at - w.now.mono);
+    assert_int_equal(call.op.status, BIDE_OK);
+    bide_job_clear(&call.jobs[0]);
+    assert_int_equal(bi_core_next_timeout(w.core), BI_NEVER);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -727,6 +749,7 @@ int main(void)
         TEST(every_strategy_passes_over_paused_and_empty_topics),
         TEST(weighted_takes_in_proportion_to_the_weights),
         TEST(a_topic_that_is_still_to_be_served_is_needed),
+        TEST(call_is_served_when_memory_returns),
     };
     return cmocka_run_group_tests_name("waiter", tests, NULL, NULL);
 }
