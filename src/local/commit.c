@@ -229,7 +229,8 @@ static void verify_reopened(struct local *local, const struct bi_batch *batch)
     char error[BIDE_ERROR_SIZE] = "";
     assert(local->committing && !local->rollback.running);
 
-    pthread_mutex_unlock(&local->lock);
+    /* Ops that were rolled back complete now: the comparison may take long. */
+    bi_local_unlock(local);
     local->store->reopened = false;
     int code = bi_maintenance_verify_batch(local, batch, error);
 

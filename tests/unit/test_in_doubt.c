@@ -348,6 +348,22 @@ static void ops_of_a_later_batch_wait_while_a_batch_is_compared(void **state)
         assert_int_equal(ops[i].status, BIDE_OK);
 }
 
+static void rolled_back_op_completes_before_the_batch_is_compared(void **state)
+{
+    (void)state;
+    unsigned fetches = gate_arrived(fake, GATE_FETCH);
+    gate_shut(fake, GATE_FETCH);
+    reopen_at_next_commit();
+    fail_commits(BIDE_EIO, 1);
+    bide_op op = put_op(cq, "new");
+    assert_int_equal(submit_one(queue, &op), 1);
+    gate_await(fake, GATE_FETCH, fetches + 1);
+    assert_int_equal(bide_cq_drain(cq, 0), 1);
+    assert_int_equal(op.status, BIDE_EIO);
+    gate_open(fake, GATE_FETCH);
+    assert_int_equal(try_put("new"), BIDE_OK);
+}
+
 static void unreadable_rows_of_the_batch_are_read_again(void **state)
 {
     (void)state;
@@ -543,6 +559,7 @@ int main(void)
         TEST(reopened_store_with_all_jobs_stays_in_use),
         TEST(full_verify_runs_while_the_queue_serves),
         TEST(ops_of_a_later_batch_wait_while_a_batch_is_compared),
+        TEST(rolled_back_op_completes_before_the_batch_is_compared),
         TEST(unreadable_rows_of_the_batch_are_read_again),
         TEST(lost_job_of_the_batch_stops_writes_at_once),
         TEST(lost_job_stops_writes),
