@@ -2,15 +2,18 @@
 #include "server/release.h"
 
 #include "server/server_internal.h"
+#include "util/clock.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define DEFERRED_MAX ((size_t)1 << 20)
-#define RETRY_US     INT64_C(1000000)
-#define SLICE        256  /* deferred leases given back with one submit, */
-#define SLICE_TIME   1000 /* and the time in us for all of them in a pass */
+#define RETRY_US     INT64_C(1000000) /* pause after a failure of the store */
+#define BUSY_MIN_US  INT64_C(1000)    /* first pause while the queue is full; it doubles, */
+#define BUSY_MAX_US  INT64_C(128000)  /* up to this */
+#define SLICE        256              /* deferred leases given back with one submit, */
+#define SLICE_TIME   1000             /* and the time in us for all of them in a pass */
 
 /* A lease to give back when the queue is not throttled any more. */
 struct deferred_release {
@@ -60,6 +63,48 @@ static void defer(struct server *server, struct deferred_release lease)
         releases->deferred[releases->first + releases->count++] = lease;
 }
 
+/* ---- retries ---- */
+
+/* Without memory for the timer, the loop wakes within a second anyway: on_idle(). */
+static void arm_retry_timer(struct server *server)
+{
+    int64_t left = server->releases.retry_at - bi_clock_boot();
+    struct timeval after = {.tv_sec = left / 1000000, .tv_usec = left % 1000000};
+    if (left > 0)
+        evtimer_add(&server->releases.retry_timer, &after);
+}
+
+/* Wakes the loop, whose turn submits the deferred releases. The clock of libevent is coarse: the
+ * timer may fire before retry_at. */
+static void on_retry(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd;
+    (void)what;
+    arm_retry_timer(arg);
+}
+
+void bi_release_init(struct server *server)
+{
+    evtimer_assign(&server->releases.retry_timer, server->base, on_retry, server);
+}
+
+/* Deferred releases pause after a rejected one: a full queue may stay full, and without a pause
+ * each round of the loop would submit them again. */
+static void pause_retries(struct server *server, bool busy)
+{
+    struct releases *releases = &server->releases;
+
+    if (!busy) {
+        releases->retry_at = server->now + RETRY_US;
+    } else if (server->now >= releases->retry_at) { /* one pause for all that were rejected now */
+        int64_t pause = releases->busy_pause * 2;
+        pause = pause < BUSY_MIN_US ? BUSY_MIN_US : pause > BUSY_MAX_US ? BUSY_MAX_US : pause;
+        releases->busy_pause = pause;
+        releases->retry_at = server->now + pause;
+    }
+    arm_retry_timer(server);
+}
+
 /* ---- releases in flight ---- */
 
 static void on_pending(struct server_op *server_op)
@@ -78,15 +123,16 @@ static void on_completed(struct server_op *server_op)
     assert(server->releases.in_flight > 0);
     server->releases.in_flight--;
     free(release);
+    if (status != BIDE_EBUSY)
+        server->releases.busy_pause = 0;
     if (status >= BIDE_OK || status == BIDE_EINVAL)
         return;
 
-    /* EBUSY is retried as soon as the queue has room, a full or broken store after RETRY_US. When
-     * the time of a stop is over, the lease is left to the next start. */
+    /* When the time of a stop is over and the store is full or broken, the lease is left to the
+     * next start. */
     if (status != BIDE_EBUSY && server->stop_forced)
         return;
-    if (status != BIDE_EBUSY)
-        server->releases.retry_at = server->now + RETRY_US;
+    pause_retries(server, status == BIDE_EBUSY);
     defer(server, lease);
 }
 

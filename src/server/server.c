@@ -425,6 +425,7 @@ static bool assign_events(struct server *server)
     event_assign(&server->idle_timer, base, -1, EV_PERSIST, on_idle, server);
     evtimer_assign(&server->stop_timer, base, on_stop_timeout, server);
     bi_acceptor_init(server);
+    bi_release_init(server);
 
     return event_add(&server->cq_event, NULL) == 0 && event_add(&server->term, NULL) == 0 &&
            event_add(&server->interrupt, NULL) == 0 && event_add(&server->usr1, NULL) == 0 &&
@@ -540,7 +541,7 @@ static void wait_for_releases(struct server *server)
     while ((server->batch.in_flight > 0 || server->releases.count > 0 ||
             server->releasing.head != NULL) &&
            bi_clock_boot() < end) {
-        /* No completion announces release_retry_at, so the wait is short. */
+        /* No completion announces releases.retry_at, so the wait is short. */
         bi_queue_commit(server->queue, false);
         bool more = has_releases(server) || server->batch.yielded_head != NULL;
         bide_cq_wait(server->cq, more ? 0 : 100);

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* What a connection held that has gone, on a store that does not answer; and a stop on such a store. */
 #include "slow_store.h"
-
-#include "run_server.h"
+#include "stub_server.h"
 
 #define JOBS        2500
 #define PENDING_OPS 400 /* of which the server uses three fourths */
 #define ROUNDS      1000
+#define REJECTIONS  8
 
 static struct slow_store *slow;
 static bool answered;
+static int64_t attempted_at[REJECTIONS + 1];
 
 /* ---- clients ---- */
 
@@ -79,6 +80,31 @@ static void *run_clients(void *arg)
     return NULL;
 }
 
+/* A connection of a stub server that holds job 1. */
+static int hold_stub_job(void)
+{
+    int fd = open_client();
+    stub_add_job(stub, stub_job(1, 1000000));
+    if (!ask(fd, "reserve\r\n", 2))
+        abort();
+    return fd;
+}
+
+static void *close_while_the_queue_is_full(void *arg)
+{
+    (void)arg;
+    int fd = hold_stub_job();
+    for (int i = 0; i < REJECTIONS; i++)
+        stub_once(stub, BIDE_OP_GIVE_BACK, BIDE_EBUSY);
+    close(fd);
+
+    /* No other event wakes the loop. */
+    for (size_t i = 0; i <= REJECTIONS; i++)
+        attempted_at[i] = stub_await(stub, BIDE_OP_GIVE_BACK, 1, i + 1).at;
+    kill(getpid(), SIGTERM);
+    return NULL;
+}
+
 /* ---- the server ---- */
 
 /* Runs a server with these clients until it stops. Answers its queue. */
@@ -124,10 +150,21 @@ static void expired_shutdown_starts_no_commit(void **state)
     free(queue);
 }
 
+/* The pauses are lower bounds, whatever the speed of the machine. */
+static void release_rejected_by_a_full_queue_is_retried_after_growing_pauses(void **state)
+{
+    (void)state;
+    serve_stub(close_while_the_queue_is_full, 1 << 20);
+    for (int i = 0; i < REJECTIONS; i++)
+        assert_true(attempted_at[i + 1] - attempted_at[i] >= INT64_C(1000) << i);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(other_clients_are_answered_while_releases_are_pending),
+        cmocka_unit_test(release_rejected_by_a_full_queue_is_retried_after_growing_pauses),
+        /* Last: run_server() keeps what one server leaves behind reachable, not that of several. */
         cmocka_unit_test(expired_shutdown_starts_no_commit),
     };
     return cmocka_run_group_tests_name("leaving", tests, NULL, NULL);
