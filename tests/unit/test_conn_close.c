@@ -11,6 +11,7 @@
 static struct slow_store *slow;
 static bool answered;
 static int64_t attempted_at[REJECTIONS + 1];
+static size_t delete_count[2];
 
 /* ---- clients ---- */
 
@@ -105,6 +106,39 @@ static void *close_while_the_queue_is_full(void *arg)
     return NULL;
 }
 
+/* The lease ends while the delete is held: after its connection has closed, and before, while the
+ * reply waits for that of the put. A reply that is not read makes the close a reset: the server
+ * waits for the ops of a connection that only ends. */
+static void *lose_leases_of_held_deletes(void *arg)
+{
+    static const char commands[] = "list-tube-used\r\nput 0 0 60 1\r\nx\r\ndelete 1\r\n";
+    (void)arg;
+    int other = open_client();
+    stub_rule(stub, BIDE_OP_PUT, HELD, BIDE_OK);
+    for (size_t i = 0; i < 2; i++) {
+        bool closes_first = i == 0;
+        int fd = hold_stub_job();
+        stub_rule(stub, BIDE_OP_DELETE, HELD, BIDE_OK);
+        send_bytes(fd, commands, sizeof(commands) - 1);
+        stub_await(stub, BIDE_OP_DELETE, 1, 2 * i + 1);
+        stub_rule(stub, BIDE_OP_DELETE, AT_ONCE, BIDE_OK);
+        ping_server(other);
+        if (closes_first)
+            close(fd);
+        ping_server(other);
+        stub_release(stub, BIDE_OP_DELETE, BIDE_LEASE_LOST);
+        ping_server(other);
+        if (!closes_first)
+            close(fd);
+        ping_server(other);
+        delete_count[i] = stub_count(stub, BIDE_OP_DELETE, 1);
+        stub_release(stub, BIDE_OP_PUT, BIDE_OK);
+    }
+    close(other);
+    kill(getpid(), SIGTERM);
+    return NULL;
+}
+
 /* ---- the server ---- */
 
 /* Runs a server with these clients until it stops. Answers its queue. */
@@ -159,11 +193,20 @@ static void release_rejected_by_a_full_queue_is_retried_after_growing_pauses(voi
         assert_true(attempted_at[i + 1] - attempted_at[i] >= INT64_C(1000) << i);
 }
 
+static void delete_of_a_closed_connection_is_retried_without_its_lost_lease(void **state)
+{
+    (void)state;
+    serve_stub(lose_leases_of_held_deletes, 1 << 20);
+    assert_int_equal(delete_count[0], 2);
+    assert_int_equal(delete_count[1], 4);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(other_clients_are_answered_while_releases_are_pending),
         cmocka_unit_test(release_rejected_by_a_full_queue_is_retried_after_growing_pauses),
+        cmocka_unit_test(delete_of_a_closed_connection_is_retried_without_its_lost_lease),
         /* Last: run_server() keeps what one server leaves behind reachable, not that of several. */
         cmocka_unit_test(expired_shutdown_starts_no_commit),
     };

@@ -223,6 +223,9 @@ static inline bool bi_beanstalk_verb_is_id(uint64_t id)
 }
 /* Updates the session when a touch completes, which may be long before its reply. */
 void bi_beanstalk_finish_on_touched(struct request *request);
+/* Submits a delete whose lease was lost again, without the token, and returns true: the job may be
+ * ready, and any client may delete a ready job. False for every other request. */
+bool bi_beanstalk_finish_retry_delete(struct request *request);
 /* Arms the timer for DEADLINE_SOON, for a waiting reserve of a connection that holds jobs. */
 void bi_beanstalk_jobs_arm_deadline(struct beanstalk_conn *conn);
 /* True if a lease of the connection ends within DEADLINE_SOON_US. */

@@ -87,19 +87,23 @@ static struct request *new_holder_request(struct beanstalk_conn *conn,
 
 /* ---- delete, release, bury ---- */
 
+bool bi_beanstalk_finish_retry_delete(struct request *request)
+{
+    if (request->op.kind != BIDE_OP_DELETE || request->op.status != BIDE_LEASE_LOST ||
+        request->leased || request->op.lease.token == 0)
+        return false;
+
+    request->op.lease.token = 0;
+    bi_request_submit(request);
+    return true;
+}
+
 static bool reply_delete(struct request *request)
 {
-    bide_lease_args *lease = &request->op.lease;
-
-    /* The lease expired and the job may be ready again. Any client may delete a ready job, so
-     * try again without the token. */
-    if (request->op.status == BIDE_LEASE_LOST && !request->leased && lease->token != 0) {
-        lease->token = 0;
-        bi_request_submit(request);
+    if (bi_beanstalk_finish_retry_delete(request))
         return false;
-    }
 
-    restore_lease(request, lease->id, lease->token);
+    restore_lease(request, request->op.lease.id, request->op.lease.token);
     return bi_beanstalk_verb_reply_or_reject(request, "DELETED\r\n");
 }
 

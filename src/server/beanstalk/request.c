@@ -265,9 +265,12 @@ static void free_results(struct request *request)
     bi_op_result_free(op);
 }
 
-/* Completes a request whose connection is closed. */
+/* Completes a request whose connection is closed. Returns false if it was submitted again. */
 static bool complete_orphan(struct request *request)
 {
+    if (bi_beanstalk_finish_retry_delete(request))
+        return false;
+
     free_results(request);
 
     /* Record the reference that the op has made, so that the release below gives it back. */
@@ -287,9 +290,8 @@ static bool complete_orphan(struct request *request)
 
 static void complete_detached(struct request *request)
 {
-    bool ended = request->reply(request);
-    assert(ended);
-    bi_request_free(request);
+    if (request->reply(request))
+        bi_request_free(request);
 }
 
 void bi_request_abandon_all(struct beanstalk_conn *conn)
