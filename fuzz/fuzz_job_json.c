@@ -4,8 +4,8 @@
  * is a job that can be written, is then read and written the same, and that a queue takes or
  * refuses with a sentence. A queue that took it shows a job that can be exported again.
  */
-#include "cli/job_json.h"
 #include "fuzz/fuzz.h"
+#include "op/job_json.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,9 +3,9 @@
 
 #include "cli/input.h"
 #include "cli/interrupt.h"
-#include "cli/job_json.h"
 #include "cli/ordered_pipeline.h"
 #include "cli/verb.h"
+#include "op/job_json.h"
 
 #include <errno.h>
 #include <string.h>

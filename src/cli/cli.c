@@ -5,6 +5,7 @@
 #include "cli/flag.h"
 #include "cli/print.h"
 #include "cli/verb.h"
+#include "op/job_json.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -274,4 +275,14 @@ int bi_cli_flush(const struct cli *cli)
     else
         exit = bi_cli_error(cli, BI_EXIT_FAILED, "cannot write the output: %s", strerror(errno));
     return exit;
+}
+
+int bi_cli_print_json(const struct cli *cli, json_t *value)
+{
+    bool ok = value != NULL && bi_job_json_write(stdout, value);
+    int exit = ok || value == NULL ? BI_EXIT_OK : bi_cli_flush(cli);
+    json_decref(value);
+    if (ok || exit != BI_EXIT_OK)
+        return exit;
+    return bi_cli_error(cli, BI_EXIT_FAILED, "there is not enough memory for the answer");
 }

@@ -15,6 +15,7 @@
 #include "util/url.h"
 
 #include <bide/bide.h>
+#include <jansson.h>
 
 /* Exit codes, as in the man page. Codes may be added, never changed. */
 enum bi_exit {
@@ -114,5 +115,9 @@ int bi_cli_require_leases(const struct cli *cli);
 /* Flushes standard output. Returns BI_EXIT_OK; BI_EXIT_PIPE, without a message, if the reader has gone;
  * BI_EXIT_FAILED after an error message. */
 int bi_cli_flush(const struct cli *cli);
+
+/* Prints a value and a newline, and releases the value; NULL stands for a lack of memory. Returns
+ * BI_EXIT_OK, or the exit code after an error message. */
+int bi_cli_print_json(const struct cli *cli, json_t *value);
 
 #endif

@@ -4,10 +4,10 @@
  */
 #include "cli/connect.h"
 #include "cli/interrupt.h"
-#include "cli/job_json.h"
 #include "cli/ordered_pipeline.h"
 #include "cli/progress.h"
 #include "cli/query.h"
+#include "op/job_json.h"
 
 #include <errno.h>
 #include <limits.h>

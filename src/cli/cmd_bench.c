@@ -6,9 +6,9 @@
  * are processed, a step fails or a signal comes. A step that has begun is completed.
  */
 #include "cli/interrupt.h"
-#include "cli/job_json.h"
 #include "cli/progress.h"
 #include "cli/query.h"
+#include "op/job_json.h"
 #include "util/clock.h"
 #include "util/histogram.h"
 #include "util/thread.h"

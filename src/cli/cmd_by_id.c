@@ -4,8 +4,8 @@
  */
 #include "cli/by_id.h"
 #include "cli/input.h"
-#include "cli/job_json.h"
 #include "cli/query.h"
+#include "op/job_json.h"
 #include "util/duration.h"
 
 #include <errno.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/connect.h"
 #include "cli/interrupt.h"
-#include "cli/job_json.h"
 #include "cli/job_scan.h"
 #include "cli/outfile.h"
 #include "cli/pauses.h"
 #include "cli/query.h"
+#include "op/job_json.h"
 #include "op/op_check.h"
 #include "util/clock.h"
 

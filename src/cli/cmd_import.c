@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/import.h"
 #include "cli/interrupt.h"
-#include "cli/job_json.h"
 #include "cli/job_scan.h"
 #include "cli/line_status.h"
 #include "cli/print.h"
 #include "cli/restore_op.h"
 #include "cli/verb.h"
+#include "op/job_json.h"
 #include "util/clock.h"
 
 #include <errno.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/interrupt.h"
-#include "cli/job_json.h"
 #include "cli/job_scan.h"
 #include "cli/query.h"
+#include "op/job_json.h"
 #include "util/duration.h"
 
 #include <ctype.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include "cli/job_json.h"
 #include "cli/query.h"
+#include "op/job_json.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/interrupt.h"
-#include "cli/job_json.h"
 #include "cli/query.h"
+#include "op/job_json.h"
 #include "util/clock.h"
 
 #include <poll.h>

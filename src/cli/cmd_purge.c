@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/interrupt.h"
-#include "cli/job_json.h"
 #include "cli/ordered_pipeline.h"
 #include "cli/progress.h"
 #include "cli/query.h"
+#include "op/job_json.h"
 
 #include <string.h>
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/interrupt.h"
-#include "cli/job_json.h"
 #include "cli/print.h"
 #include "cli/topic_args.h"
 #include "cli/verb.h"
+#include "op/job_json.h"
 #include "util/duration.h"
 
 #include <errno.h>

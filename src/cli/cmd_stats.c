@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include "cli/job_json.h"
 #include "cli/query.h"
+#include "op/job_json.h"
 #include "util/duration.h"
 
 #include <string.h>

@@ -4,8 +4,8 @@
  * printed as it arrives, in constant memory.
  */
 #include "cli/interrupt.h"
-#include "cli/job_json.h"
 #include "cli/query.h"
+#include "op/job_json.h"
 #include "util/duration.h"
 #include "util/suggest.h"
 

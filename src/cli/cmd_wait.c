@@ -3,11 +3,11 @@
  * cmd_wait.c - bide wait, and the waiting of put --wait.
  */
 #include "cli/interrupt.h"
-#include "cli/job_json.h"
 #include "cli/job_wait.h"
 #include "cli/ordered_pipeline.h"
 #include "cli/print.h"
 #include "cli/verb.h"
+#include "op/job_json.h"
 
 struct job_wait {
     const struct cli *cli;

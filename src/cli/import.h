@@ -8,8 +8,8 @@
 #ifndef BI_IMPORT_H
 #define BI_IMPORT_H
 
-#include "cli/job_json.h"
 #include "cli/pauses.h"
+#include "op/job_json.h"
 
 struct import_handlers {
     const char *label; /* of the progress bar */

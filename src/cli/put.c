@@ -10,8 +10,8 @@
 
 #include "cli/input.h"
 #include "cli/interrupt.h"
-#include "cli/job_json.h"
 #include "cli/print.h"
+#include "op/job_json.h"
 #include "util/clock.h"
 #include "util/duration.h"
 

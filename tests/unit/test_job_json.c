@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Jobs as JSON, and back. */
-#include "cli/job_field.h"
-#include "cli/job_json.h"
+#include "op/job_fields.h"
+#include "op/job_json.h"
 #include "unit.h"
 
 #include <stdio.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/connect.h"
 #include "cli/interrupt.h"
-#include "cli/job_json.h"
 #include "cli/move/move.h"
 #include "cli/presence.h"
 #include "cli/print.h"
 #include "cli/verb.h"
+#include "op/job_json.h"
 
 #include <stdlib.h>
 #include <string.h>

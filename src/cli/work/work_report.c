@@ -2,9 +2,9 @@
 /*
  * work_report - lines, JSON and figures about what a worker does.
  */
-#include "cli/job_json.h"
 #include "cli/print.h"
 #include "cli/work/work.h"
+#include "op/job_json.h"
 #include "util/clock.h"
 #include "util/duration.h"
 
