@@ -2,6 +2,7 @@
 #include "op/op_check.h"
 
 #include "op/bulk.h"
+#include "op/job_fields.h"
 #include "util/sized_struct.h"
 
 #include <stdarg.h>
@@ -107,6 +108,13 @@ static int check_user_time(bide_op *op, const char *what, int64_t ms)
     return check_time(op, what, ms);
 }
 
+static int check_retries(bide_op *op, const char *what, int32_t limit)
+{
+    if (limit < BIDE_NO_RETRY_LIMIT)
+        return invalid(op, "%s is %d; 0 or more, or BIDE_NO_RETRY_LIMIT", what, (int)limit);
+    return BIDE_OK;
+}
+
 static int check_priority(bide_op *op, int64_t priority)
 {
     if (priority < BIDE_KEEP || priority > UINT32_MAX)
@@ -166,6 +174,14 @@ static int read_other_options(bide_op *op, const bide_put_options *options, bide
     return BIDE_OK;
 }
 
+/* The kinds of job_fields.h that a put can set. Every number is a valid COUNT. */
+#define CHECK_RETRIES(what, value) TRY(check_retries(op, what, value));
+#define CHECK_COUNT(what, value)
+#define CHECK_DURATION(what, value)  TRY(check_duration(op, what, value));
+#define CHECK_TIMESTAMP(what, value) TRY(check_user_time(op, what, value));
+#define CHECK_OPTION(kind, name) \
+    BI_JOB_IF_PUT_##kind(CHECK_##kind(BI_JOB_NAME(kind, name), options->BI_JOB_MEMBER_##kind(name)))
+
 static int check_put_options(bide_op *op, const bide_put_options *options)
 {
     bide_put_options copy;
@@ -178,17 +194,11 @@ static int check_put_options(bide_op *op, const bide_put_options *options)
         return invalid(op, "%d is not a way to treat a conflict", (int)options->conflict);
     if (options->delay_ms != 0 && options->run_at_ms != 0)
         return invalid(op, "delay_ms and run_at_ms are both given; choose one");
-    if (options->max_retries < BIDE_NO_RETRY_LIMIT)
-        return invalid(op, "max_retries is %d; 0 or more, or BIDE_NO_RETRY_LIMIT",
-                       (int)options->max_retries);
 
     TRY(check_duration(op, "delay_ms", options->delay_ms));
     TRY(check_user_time(op, "run_at_ms", options->run_at_ms));
     TRY(check_duration(op, "ttr_ms", options->ttr_ms));
-    TRY(check_duration(op, "backoff_base_ms", options->backoff_base_ms));
-    TRY(check_duration(op, "backoff_max_ms", options->backoff_max_ms));
-    TRY(check_user_time(op, "expires_at_ms", options->expires_at_ms));
-    TRY(check_duration(op, "retain_ms", options->retain_ms));
+    BI_JOB_EXT(CHECK_OPTION)
     return check_key(op, options->key);
 }
 
@@ -251,17 +261,25 @@ int bi_op_check_put_many(const bide_options *options, bide_op *op)
     return BIDE_OK;
 }
 
-static int check_restored_times(bide_op *op, const bide_job *job)
-{
-    const int64_t times[] = {job->run_at_ms,   job->expires_at_ms, job->created_ms, job->ready_ms,
-                             job->reserved_ms, job->touched_ms,    job->buried_ms,  job->done_ms};
-    for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++)
-        TRY(check_time(op, "a time of the job", times[i]));
+/* A restored time is not chosen by the caller, and what is derived for a snapshot is ignored. */
+#define RESTORED_RETRIES(what, value) CHECK_RETRIES(what, value)
+#define RESTORED_COUNT(what, value)
+#define RESTORED_HISTORY(what, value)
+#define RESTORED_DERIVED(what, value)
+#define RESTORED_AGE(what, value)
+#define RESTORED_TTR(what, value)       CHECK_DURATION(what, value)
+#define RESTORED_DURATION(what, value)  CHECK_DURATION(what, value)
+#define RESTORED_TIMESTAMP(what, value) TRY(check_time(op, what, value));
+#define CHECK_FIELD(kind, name) \
+    RESTORED_##kind(BI_JOB_NAME(kind, name), job->BI_JOB_MEMBER_##kind(name))
 
-    const int64_t durations[] = {job->ttr_ms, job->left_ms, job->backoff_base_ms,
-                                 job->backoff_max_ms, job->retain_ms};
-    for (size_t i = 0; i < sizeof(durations) / sizeof(durations[0]); i++)
-        TRY(check_duration(op, "a duration of the job", durations[i]));
+static int check_restored_fields(bide_op *op, const bide_job *job)
+{
+    TRY(check_duration(op, "left_ms", job->left_ms));
+    BI_JOB_SCHEDULE(CHECK_FIELD)
+    BI_JOB_CREATED(CHECK_FIELD)
+    BI_JOB_TIMES(CHECK_FIELD)
+    BI_JOB_EXT(CHECK_FIELD)
     return BIDE_OK;
 }
 
@@ -277,7 +295,7 @@ int bi_op_check_restore(const bide_options *options, bide_op *op)
     TRY(check_slice(op, "last_error", (bide_slice){job->last_error, job->last_error_size}));
     TRY(check_slice(op, "the result", (bide_slice){job->result, job->result_size}));
     TRY(check_key(op, (bide_slice){job->key, job->key_size}));
-    TRY(check_restored_times(op, job));
+    TRY(check_restored_fields(op, job));
 
     /* Restoring without the members of a newer version would lose them silently. */
     for (size_t i = 0; i < sizeof(job->room_) / sizeof(job->room_[0]); i++)
@@ -287,8 +305,6 @@ int bi_op_check_restore(const bide_options *options, bide_op *op)
 
     if (job->key != NULL && job->key_size == 0)
         return invalid(op, "a key has 1 to %d bytes", BIDE_KEY_MAX);
-    if (job->max_retries < BIDE_NO_RETRY_LIMIT)
-        return invalid(op, "max_retries is %d", (int)job->max_retries);
     if (job->state == BIDE_STATE_DONE && job->left_ms == 0)
         return invalid(op, "the retention of this result is over");
 

@@ -9,6 +9,7 @@
  */
 #include "op/op_table.h"
 
+#include "op/job_fields.h"
 #include "op/op_check.h"
 #include "op/op_codec_field.h"
 #include "op/op_payload.h"
@@ -90,37 +91,45 @@ static void clear_job(void *job)
 
 /* ---- structs that ops point to ---- */
 
+/* The kinds of job_fields.h. */
+#define JOB_ID(member)        U64(member),
+#define JOB_TOPIC(member)     TOPIC(member),
+#define JOB_STATE(member)     ENUM(member),
+#define JOB_SIZE(member)      SIZE(member),
+#define JOB_FLAG(member)      FLAG(member),
+#define JOB_COUNT(member)     U32(member),
+#define JOB_HISTORY(member)   U32(member),
+#define JOB_RETRIES(member)   I32(member),
+#define JOB_DURATION(member)  I64(member),
+#define JOB_TIMESTAMP(member) I64(member),
+
+#define JOB_FIELD(kind, name)              JOB_##kind(BI_JOB_MEMBER_##kind(name))
+#define JOB_OPTION(kind, name)             BI_JOB_IF_PUT_##kind(JOB_FIELD(kind, name))
+#define JOB_BYTES(kind, name, least, most) kind(name, BI_JOB_BUF_##name),
+#define JOB_BYTE(kind, name)               0,
+#define JOB_FIELD_COUNT(list)              sizeof((const char[]){list(JOB_BYTE)})
+
+/* clang-format off */
 #define STRUCT bide_put_options
 static const struct field options_fields[] = {
-    U32(priority),        ENUM(conflict),      I64(delay_ms),           I64(run_at_ms),
-    I64(ttr_ms),          SLICE(key),          FLAG(key_hold_retained), I32(max_retries),
-    I64(backoff_base_ms), I64(backoff_max_ms), I64(expires_at_ms),      I64(retain_ms),
+    U32(priority), ENUM(conflict), I64(delay_ms), I64(run_at_ms),
+    I64(ttr_ms), SLICE(key), FLAG(key_hold_retained), BI_JOB_EXT(JOB_OPTION)
 };
 LAYOUT_WITH(options, .has_size_member = true);
 #undef STRUCT
 
 #define STRUCT bide_job
 static const struct field job_fields[] = {
-    U64S(id, token, 2),
-    TOPIC(topic),
-    ENUM(state),
-    U32(priority),
-    SIZE(body_size),
-    PAYLOAD(body, 0),
-    I64S(ttr_ms, run_at_ms, 5),
-    I64S(created_ms, done_ms, 6),
-    U32S(reserves, touches, 7),
-    PART(key, 1),
-    PART(last_error, 2),
-    PAYLOAD(result, 3),
-    PAYLOAD(progress, 4),
-    FLAG(run_at_wall),
-    FLAG(key_hold_retained),
-    FLAG(cancel_wanted),
-    I32(max_retries),
-    U32(failures),
-    I64S(backoff_base_ms, retain_ms, 4),
+    BI_JOB_BASE(JOB_FIELD)
+    BI_JOB_BODY(JOB_BYTES)
+    I64S(ttr_ms, run_at_ms, JOB_FIELD_COUNT(BI_JOB_SCHEDULE)),
+    I64S(created_ms, done_ms, JOB_FIELD_COUNT(BI_JOB_CREATED) + JOB_FIELD_COUNT(BI_JOB_TIMES)),
+    U32S(reserves, touches, JOB_FIELD_COUNT(BI_JOB_COUNTERS)),
+    BI_JOB_TEXTS(JOB_BYTES)
+    BI_JOB_FLAGS(JOB_FIELD)
+    BI_JOB_EXT(JOB_FIELD)
 };
+/* clang-format on */
 LAYOUT_WITH(job, .clear = clear_job);
 #undef STRUCT
 
