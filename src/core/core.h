@@ -22,6 +22,7 @@
 #ifndef BI_CORE_H
 #define BI_CORE_H
 
+#include "op/job_fields.h"
 #include "op/op_table.h"
 #include "util/alloc.h"
 #include "util/keyed_hash.h"
@@ -175,24 +176,19 @@ struct bi_image {
     bool cancel_wanted;
     bool due_wall;
     bool key_hold_retained;
-    bool plain; /* defaults from max_retries to done, and no texts */
+    bool plain; /* the fields of EXT, COUNTERS and TIMES are none, and there are no texts */
     uint32_t priority;
     int64_t ttr;
     int64_t due; /* delayed: when it is ready; done: end of retention */
     /* Number and remaining time of a lease that outlives the process; 0: none. */
     uint64_t token;
     int64_t lease;
-    int32_t max_retries;
-    uint32_t failures;
-    int64_t backoff_base;
-    int64_t backoff_max;
-    int64_t expires_at; /* 0: never */
-    int64_t retain;
     uint64_t bury_order;
-    uint32_t reserves, timeouts, releases, fails, buries, kicks, touches;
     int64_t created;
-    int64_t since;                                  /* when it entered its state */
-    int64_t ready, reserved, touched, buried, done; /* 0: never */
+    int64_t since; /* when it entered its state */
+    BI_JOB_EXT(BI_JOB_DECLARE)
+    BI_JOB_COUNTERS(BI_JOB_DECLARE)
+    BI_JOB_TIMES(BI_JOB_DECLARE) /* 0: never */
     uint32_t body_size;
     bide_buf *body, *key, *last_error, *result; /* references; may be NULL */
     char topic[BIDE_TOPIC_MAX + 1];

@@ -444,36 +444,24 @@ static uint64_t mix_buf(uint64_t hash, const bide_buf *buf)
     return buf == NULL ? mix(hash, 7) : bi_hash_bytes(hash, bide_buf_data(buf), bide_buf_size(buf));
 }
 
+#define VALUE(kind, name) (uint64_t) ext->name,
+
 /* A job without an ext has the same hash as one with an empty ext. */
 static uint64_t hash_ext(uint64_t hash, const struct job *job, const struct job_ext *ext)
 {
-    bool ready_before = (job->flags & JOB_READY_BEFORE) != 0;
-    const struct job_ext none = {.max_retries = BIDE_NO_RETRY_LIMIT,
-                                 .ready = ready_before ? job->created : BI_NEVER,
-                                 .reserved = BI_NEVER,
-                                 .touched = BI_NEVER,
-                                 .buried = BI_NEVER,
-                                 .done = BI_NEVER};
-
-    if (ext == NULL)
+    struct job_ext none;
+    if (ext == NULL) {
+        bi_job_ext_reset(&none, job);
         ext = &none;
+    }
+
     const uint64_t values[] = {
-        ext->token,
-        (uint64_t)ext->max_retries,
-        ext->failures,
+        BI_JOB_EXT(VALUE) BI_JOB_TIMES(VALUE) ext->token,
         ext->lease_touches + ((uint64_t)ext->reply_pending << 32) +
             ((uint64_t)ext->abandoned << 33) +
             (ext->reply_pending ? (uint64_t)ext->prev_state << 40 | (uint64_t)ext->prev_flags << 48
                                 : 0),
-        (uint64_t)ext->ready,
-        (uint64_t)ext->reserved,
-        (uint64_t)ext->touched,
-        (uint64_t)ext->buried,
-        (uint64_t)ext->done,
-        (uint64_t)ext->backoff_base,
-        (uint64_t)ext->backoff_max,
-        (uint64_t)ext->expires_at,
-        (uint64_t)ext->retain};
+    };
 
     for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++)
         hash = mix(hash, values[i]);

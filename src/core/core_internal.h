@@ -340,6 +340,13 @@ static inline int64_t bi_lease_touched_at(const struct job_ext *ext)
 {
     return ext->reply_pending && ext->lease_touches == 0 ? BI_NEVER : ext->touched;
 }
+
+/* The times of BI_JOB_TIMES as clients and the store see them. */
+#define EXT_TIME_ready(core, ext)    (ext)->ready
+#define EXT_TIME_reserved(core, ext) bi_lease_started_at(core, ext)
+#define EXT_TIME_touched(core, ext)  bi_lease_touched_at(ext)
+#define EXT_TIME_buried(core, ext)   (ext)->buried
+#define EXT_TIME_done(core, ext)     (ext)->done
 /* Undoes a reservation that was never replied to: the job is as before, and nothing is counted. */
 void bi_lease_undo_grant(struct core *core, struct job *job);
 
@@ -375,6 +382,18 @@ static inline int64_t ms_up(int64_t us)
 {
     return us <= 0 ? 0 : (us + 999) / 1000;
 }
+
+/* A field of BI_JOB_EXT of the API as the core has it, and back. */
+#define FIELD_IN_RETRIES(value)    (value)
+#define FIELD_IN_COUNT(value)      (value)
+#define FIELD_IN_HISTORY(value)    (value)
+#define FIELD_IN_DURATION(value)   us_of(value)
+#define FIELD_IN_TIMESTAMP(value)  us_of(value)
+#define FIELD_OUT_RETRIES(value)   (value)
+#define FIELD_OUT_COUNT(value)     (value)
+#define FIELD_OUT_HISTORY(value)   (value)
+#define FIELD_OUT_DURATION(value)  ms_up(value)
+#define FIELD_OUT_TIMESTAMP(value) ms_down(value)
 
 /* Converts a time of the boot-time clock to the wall clock, at its present offset, and back. */
 static inline int64_t wall_of(const struct core *core, int64_t mono)

@@ -218,6 +218,20 @@ void bi_job_free(struct core *core, struct job *job)
     bi_topic_cleanup(core, topic);
 }
 
+#define RESET_FIELD(kind, name) ext->name = BI_JOB_NONE_##kind;
+#define RESET_TIME(kind, name)  ext->name = BI_NEVER;
+
+void bi_job_ext_reset(struct job_ext *ext, const struct job *job)
+{
+    memset(ext, 0, sizeof(*ext));
+    BI_JOB_EXT(RESET_FIELD)
+    BI_JOB_TIMES(RESET_TIME)
+
+    /* Without an extension the flag stands for "ready since created". */
+    if ((job->flags & JOB_READY_BEFORE) != 0)
+        ext->ready = job->created;
+}
+
 struct job_ext *bi_job_ensure_ext(struct core *core, struct job *job)
 {
     if (job->ext != 0)
@@ -238,15 +252,9 @@ struct job_ext *bi_job_ensure_ext(struct core *core, struct job *job)
     }
 
     struct job_ext *ext = bi_pool_at(&core->exts, ref);
-    memset(ext, 0, sizeof(*ext));
+    bi_job_ext_reset(ext, job);
     ext->self = ref;
     ext->job = job->self;
-    ext->max_retries = BIDE_NO_RETRY_LIMIT;
-    ext->ready = ext->reserved = ext->touched = ext->buried = ext->done = BI_NEVER;
-    /* Without an extension the flag stands for "ready since created". */
-    if ((job->flags & JOB_READY_BEFORE) != 0)
-        ext->ready = job->created;
-
     bi_timer_init(&ext->timer, TIMER_LEASE, TIMER_CLASS_JOB, job->id);
     bi_timer_init(&ext->expiry, TIMER_EXPIRY, TIMER_CLASS_EXPIRY, job->id);
     job->ext = ref;

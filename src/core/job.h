@@ -22,8 +22,7 @@
 #define BI_JOB_H
 
 #include "core/timer.h"
-
-#include <bide/job.h>
+#include "op/job_fields.h"
 
 struct core;
 struct waiter;
@@ -86,7 +85,7 @@ static inline int64_t bi_job_delay_ms(const struct job *job)
 }
 
 struct counters {
-    uint32_t reserves, timeouts, releases, fails, buries, kicks, touches;
+    BI_JOB_COUNTERS(BI_JOB_DECLARE)
 };
 
 /* Counters saturate instead of wrapping to 0. */
@@ -100,7 +99,7 @@ struct job_ext {
     uint32_t self;
     uint32_t job;
     uint32_t link; /* next in the chain of core->by_key */
-    int32_t max_retries;
+    uint32_t lease_touches;
     struct timer timer;  /* boot-time clock: end of lease, end of retention */
     struct timer expiry; /* wall clock */
     uint64_t token;
@@ -108,8 +107,6 @@ struct job_ext {
     uint64_t order;      /* buried or done: increases with every entry */
     struct watch *watch; /* calls that wait for the end of the job; NULL: none */
     struct counters counters;
-    uint32_t failures;
-    uint32_t lease_touches;
     /* Reserved, but the reserve has no reply yet, so the lease has not started. The times of the
      * job and of its last lease are still those from before the reservation, which can be
      * undone. */
@@ -117,13 +114,13 @@ struct job_ext {
     bool abandoned;     /* the op will not be replied to: the reservation is to be undone */
     uint8_t prev_state; /* the state before the reservation, ... */
     uint8_t prev_flags; /* ... and the flags that belong to that state only */
-    int64_t ready, reserved, touched, buried, done; /* BI_NEVER: not yet */
-    int64_t backoff_base, backoff_max;              /* 0: the defaults */
-    int64_t expires_at;                             /* wall; 0: never */
-    int64_t retain;
+    BI_JOB_EXT(BI_JOB_DECLARE)
+    BI_JOB_TIMES(BI_JOB_DECLARE) /* BI_NEVER: not yet */
     bide_buf *key, *last_error, *result, *progress;
 };
 
+/* Makes the extension of a job empty, which means the same as none. */
+void bi_job_ext_reset(struct job_ext *ext, const struct job *job);
 /* Releases the references to key, error, result and progress. */
 void bi_job_ext_unref_texts(const struct job_ext *ext);
 /* Sum of the sizes of these four. */

@@ -23,6 +23,10 @@ static int64_t time_of(const struct core *core, int64_t wall)
     return wall == 0 ? BI_NEVER : mono_of(core, wall);
 }
 
+#define COPY_FIELD(kind, name)   ext->name = image->name;
+#define COPY_COUNTER(kind, name) image->name,
+#define COPY_TIME(kind, name)    ext->name = time_of(core, image->name);
+
 static bool fill_ext(struct core *core, struct job *job, const struct job_spec *spec)
 {
     const struct bi_image *image = &spec->image;
@@ -32,29 +36,19 @@ static bool fill_ext(struct core *core, struct job *job, const struct job_spec *
         !copy_text(core, &ext->last_error, spec->last_error) || !take_result(core, ext, spec))
         return false;
 
-    ext->max_retries = image->max_retries;
-    ext->failures = image->failures;
-    ext->backoff_base = image->backoff_base;
-    ext->backoff_max = image->backoff_max;
-    ext->expires_at = image->expires_at;
-    ext->retain = image->retain;
+    BI_JOB_EXT(COPY_FIELD)
+    ext->counters = (struct counters){BI_JOB_COUNTERS(COPY_COUNTER)};
+    BI_JOB_TIMES(COPY_TIME)
     ext->order = image->bury_order;
-    ext->counters =
-        (struct counters){image->reserves, image->timeouts, image->releases, image->fails,
-                          image->buries,   image->kicks,    image->touches};
 
-    ext->ready = time_of(core, image->ready);
     /* Ready after its last reservation: the job was restored as a ready one. Otherwise ready is
      * the time before that reservation. */
     if (image->state == BIDE_STATE_READY && image->ready > image->reserved)
         job->flags |= JOB_READY_BEFORE;
-
-    ext->reserved = time_of(core, image->reserved);
-    ext->touched = time_of(core, image->touched);
-    ext->buried = time_of(core, image->buried);
-    ext->done = time_of(core, image->done);
     return true;
 }
+
+#define ADD_USE(kind, name) used |= image->name ^ BI_JOB_NONE_##kind;
 
 /*
  * True if the job needs no struct job_ext. A restored or loaded job that is ready since its
@@ -65,20 +59,19 @@ static bool needs_no_ext(const struct job_spec *spec)
     const struct bi_image *image = &spec->image;
     bool ready = image->state == BIDE_STATE_READY;
 
+    int64_t used = image->reserved | image->touched | image->buried | image->done;
+    BI_JOB_EXT(ADD_USE)
+    BI_JOB_COUNTERS(ADD_USE)
+    if (used != 0)
+        return false;
+
     if ((!ready && image->state != BIDE_STATE_DELAYED) || spec->key.data != NULL ||
         spec->last_error.data != NULL || spec->result.data != NULL || spec->result_buf != NULL ||
-        image->max_retries != BIDE_NO_RETRY_LIMIT || image->started || image->cancel_wanted)
+        image->started || image->cancel_wanted || image->bury_order != 0)
         return false;
 
     /* Without an extension JOB_READY_BEFORE stands for "ready since created", no other time. */
-    if (image->ready != 0 && (!ready || image->ready < 0 || image->ready != image->created))
-        return false;
-
-    uint32_t counts = image->failures | image->reserves | image->timeouts | image->releases |
-                      image->fails | image->buries | image->kicks | image->touches;
-    int64_t times = image->backoff_base | image->backoff_max | image->expires_at | image->retain |
-                    image->reserved | image->touched | image->buried | image->done;
-    return counts == 0 && times == 0 && image->bury_order == 0;
+    return image->ready == 0 || (ready && image->ready > 0 && image->ready == image->created);
 }
 
 static bool fill_body(struct core *core, struct job *job, const struct job_spec *spec)

@@ -440,34 +440,22 @@ static int64_t image_time(const struct core *core, int64_t mono)
     return mono == BI_NEVER ? 0 : wall_moment(core, mono);
 }
 
+#define COPY_FIELD(kind, name)   image->name = ext->name;
+#define COPY_COUNTER(kind, name) image->name = ext->counters.name;
+#define COPY_TIME(kind, name)    image->name = image_time(core, EXT_TIME_##name(core, ext));
+
 static void image_ext(const struct core *core, const struct job_ext *ext, struct bi_image *image)
 {
-    image->max_retries = ext->max_retries;
-    image->failures = ext->failures;
-    image->backoff_base = ext->backoff_base;
-    image->backoff_max = ext->backoff_max;
-    image->expires_at = ext->expires_at;
-    image->retain = ext->retain;
+    BI_JOB_EXT(COPY_FIELD)
+    BI_JOB_COUNTERS(COPY_COUNTER)
+    BI_JOB_TIMES(COPY_TIME)
     image->bury_order = ext->order;
-
-    image->reserves = ext->counters.reserves;
-    image->timeouts = ext->counters.timeouts;
-    image->releases = ext->counters.releases;
-    image->fails = ext->counters.fails;
-    image->buries = ext->counters.buries;
-    image->kicks = ext->counters.kicks;
-    image->touches = ext->counters.touches;
-
-    image->ready = image_time(core, ext->ready);
-    image->reserved = image_time(core, bi_lease_started_at(core, ext));
-    image->touched = image_time(core, bi_lease_touched_at(ext));
-    image->buried = image_time(core, ext->buried);
-    image->done = image_time(core, ext->done);
-
     image->key = bide_buf_ref(ext->key);
     image->last_error = bide_buf_ref(ext->last_error);
     image->result = bide_buf_ref(ext->result);
 }
+
+#define SET_NONE(kind, name) image->name = BI_JOB_NONE_##kind;
 
 /* Encodes a job for the store. A reserved job is stored as ready, since a crash ends its lease;
  * started then makes the restart count a failure. */
@@ -502,7 +490,6 @@ static void image_of(const struct core *core, const struct job *job, const struc
     if (job->state == BIDE_STATE_DELAYED || job->state == BIDE_STATE_DONE)
         image->due = image->due_wall ? job->due : wall_moment(core, job->due);
 
-    image->max_retries = BIDE_NO_RETRY_LIMIT;
     image->created = wall_moment(core, job->created);
     /* Before the reply, since is still that of the previous state. */
     bool reply_pending = reserved && ext != NULL && ext->reply_pending;
@@ -511,9 +498,12 @@ static void image_of(const struct core *core, const struct job *job, const struc
 
     bool ready_before = (job->flags & JOB_READY_BEFORE) != 0;
     image->plain = ext == NULL && !ready_before;
-    if (ext != NULL)
+    if (ext != NULL) {
         image_ext(core, ext, image);
-    else if (ready_before)
+        return;
+    }
+    BI_JOB_EXT(SET_NONE)
+    if (ready_before)
         image->ready = image->created;
 }
 
@@ -731,11 +721,7 @@ static void restore_ext(struct core *core, struct job *job, struct undo *undo)
         *ext = undo->ext;
         undo->had_ext = false;
     } else {
-        memset(ext, 0, sizeof(*ext));
-        ext->max_retries = BIDE_NO_RETRY_LIMIT;
-        ext->ready = ext->reserved = ext->touched = ext->buried = ext->done = BI_NEVER;
-        if ((undo->saved.flags & JOB_READY_BEFORE) != 0)
-            ext->ready = undo->saved.created;
+        bi_job_ext_reset(ext, &undo->saved);
     }
 
     /* These belong to the present: the links, the timers (cleared by the unlink), and the calls

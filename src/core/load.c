@@ -20,13 +20,23 @@ static bide_slice slice_of_buf(const bide_buf *buf)
     return (bide_slice){bide_buf_data(buf), bide_buf_size(buf)};
 }
 
+#define TIME_RETRIES(value)
+#define TIME_COUNT(value)
+#define TIME_HISTORY(value)
+#define TIME_DURATION(value)  value,
+#define TIME_TIMESTAMP(value) value,
+#define TIME(kind, name)      TIME_##kind(image->name)
+
 /* Rejects times and durations with which arithmetic could overflow. */
 static bool times_are_valid(const struct bi_image *image)
 {
     const int64_t times[] = {
-        image->ttr,      image->due,          image->created,     image->since, image->ready,
-        image->reserved, image->touched,      image->buried,      image->done,  image->expires_at,
-        image->retain,   image->backoff_base, image->backoff_max, image->lease};
+        BI_JOB_EXT(TIME) BI_JOB_TIMES(TIME) image->ttr,
+        image->due,
+        image->created,
+        image->since,
+        image->lease,
+    };
 
     for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++)
         if (times[i] < 0 || times[i] > 2 * us_of(BIDE_TIMESTAMP_MAX_MS))

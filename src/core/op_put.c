@@ -199,11 +199,17 @@ static int put_spec(struct core *core, bide_op *op, const struct job_spec *spec,
 
 static const bide_put_options default_options = BIDE_PUT_OPTIONS_INIT;
 
+#define ADD_USE(kind, name) \
+    BI_JOB_IF_PUT_##kind(used |= options->BI_JOB_MEMBER_##kind(name) ^ BI_JOB_NONE_##kind;)
+#define COPY_OPTION(kind, name) \
+    BI_JOB_IF_PUT_##kind(image->name = FIELD_IN_##kind(options->BI_JOB_MEMBER_##kind(name));)
+
 static bool is_plain(const bide_put_options *options)
 {
-    return options->key.size == 0 && options->max_retries == BIDE_NO_RETRY_LIMIT &&
-           (options->backoff_base_ms | options->backoff_max_ms | options->expires_at_ms |
-            options->retain_ms) == 0;
+    /* One branch for all: most puts are plain. */
+    int64_t used = (int64_t)options->key.size;
+    BI_JOB_EXT(ADD_USE)
+    return used == 0;
 }
 
 static void set_schedule(const struct core *core, const bide_put_options *options,
@@ -239,11 +245,7 @@ static int put_item(struct core *core, bide_op *op, bide_put_item *item)
     image->priority = options->priority;
     image->key_hold_retained = options->key_hold_retained;
     image->ttr = options->ttr_ms == 0 ? core->limits.default_ttr : us_of(options->ttr_ms);
-    image->max_retries = options->max_retries;
-    image->backoff_base = us_of(options->backoff_base_ms);
-    image->backoff_max = us_of(options->backoff_max_ms);
-    image->expires_at = us_of(options->expires_at_ms);
-    image->retain = us_of(options->retain_ms);
+    BI_JOB_EXT(COPY_OPTION)
     set_schedule(core, options, image);
 
     int code = put_spec(core, op, &spec, &item->id);
@@ -334,24 +336,7 @@ static int64_t ready_time(const struct core *core, const bide_job *job)
     return ready != 0 && ready == reserved ? ready + 1 : ready; /* both within one millisecond */
 }
 
-static void set_history(const struct core *core, const bide_job *job, struct bi_image *image)
-{
-    image->failures = job->failures;
-    image->reserves = job->reserves;
-    image->timeouts = job->timeouts;
-    image->releases = job->releases;
-    image->fails = job->fails;
-    image->buries = job->buries;
-    image->kicks = job->kicks;
-    image->touches = job->touches;
-
-    image->created = us_of(job->created_ms);
-    image->ready = ready_time(core, job);
-    image->reserved = us_of(job->reserved_ms);
-    image->touched = us_of(job->touched_ms);
-    image->buried = us_of(job->buried_ms);
-    image->done = us_of(job->done_ms);
-}
+#define COPY_FIELD(kind, name) spec.image.name = FIELD_IN_##kind(job->BI_JOB_MEMBER_##kind(name));
 
 int bi_exec_restore(struct core *core, bide_op *op)
 {
@@ -377,17 +362,16 @@ int bi_exec_restore(struct core *core, bide_op *op)
                 .due = us_of(job->run_at_ms),
                 .key_hold_retained = job->key_hold_retained,
                 .ttr = job->ttr_ms == 0 ? core->limits.default_ttr : us_of(job->ttr_ms),
-                .max_retries = job->max_retries,
-                .backoff_base = us_of(job->backoff_base_ms),
-                .backoff_max = us_of(job->backoff_max_ms),
-                .expires_at = us_of(job->expires_at_ms),
-                .retain = us_of(job->retain_ms),
+                .created = us_of(job->created_ms),
             },
     };
 
     if (job->state == BIDE_STATE_DONE)
         spec.image.due = core->now.wall + us_of(job->left_ms);
-    set_history(core, job, &spec.image);
+    BI_JOB_EXT(COPY_FIELD)
+    BI_JOB_COUNTERS(COPY_FIELD)
+    BI_JOB_TIMES(COPY_FIELD)
+    spec.image.ready = ready_time(core, job);
 
     int code = put_spec(core, op, &spec, &op->restore.id);
     if (code != BIDE_OK)

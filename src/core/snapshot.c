@@ -9,9 +9,6 @@
 
 #include <string.h>
 
-/* Indexes into bufs_, which owns what the pointers of a snapshot refer to. */
-enum { BUF_BODY, BUF_KEY, BUF_ERROR, BUF_RESULT, BUF_PROGRESS, BUF_COUNT };
-
 static const void *ref_buf(bide_job *out, int slot, bide_buf *buf)
 {
     if (buf == NULL)
@@ -25,46 +22,30 @@ static int64_t wall_ms(const struct core *core, int64_t mono)
     return mono == BI_NEVER ? 0 : ms_down(wall_of(core, mono));
 }
 
+#define FILL_TEXT(kind, name, least, most)                  \
+    out->name = ref_buf(out, BI_JOB_BUF_##name, ext->name); \
+    out->name##_size = bide_buf_size(ext->name);
+
 static void fill_texts(const struct job_ext *ext, bide_job *out)
 {
     if (ext->key == NULL && ext->last_error == NULL && ext->result == NULL && ext->progress == NULL)
         return;
 
-    out->key = ref_buf(out, BUF_KEY, ext->key);
-    out->key_size = bide_buf_size(ext->key);
-    out->last_error = ref_buf(out, BUF_ERROR, ext->last_error);
-    out->last_error_size = bide_buf_size(ext->last_error);
-    out->result = ref_buf(out, BUF_RESULT, ext->result);
-    out->result_size = bide_buf_size(ext->result);
-    out->progress = ref_buf(out, BUF_PROGRESS, ext->progress);
-    out->progress_size = bide_buf_size(ext->progress);
+    BI_JOB_TEXTS(FILL_TEXT)
 }
+
+#define FILL_FIELD(kind, name)   out->BI_JOB_MEMBER_##kind(name) = FIELD_OUT_##kind(ext->name);
+#define FILL_COUNTER(kind, name) out->name = ext->counters.name;
+#define FILL_TIME(kind, name)    out->name##_ms = wall_ms(core, EXT_TIME_##name(core, ext));
+#define FILL_NONE(kind, name)    out->BI_JOB_MEMBER_##kind(name) = BI_JOB_NONE_##kind;
 
 static void fill_ext(const struct core *core, const struct job *job, const struct job_ext *ext,
                      bide_job *out)
 {
     fill_texts(ext, out);
-    out->max_retries = ext->max_retries;
-    out->failures = ext->failures;
-    out->backoff_base_ms = ms_up(ext->backoff_base);
-    out->backoff_max_ms = ms_up(ext->backoff_max);
-    out->expires_at_ms = ms_down(ext->expires_at);
-    out->retain_ms = ms_up(ext->retain);
-
-    out->reserves = ext->counters.reserves;
-    out->timeouts = ext->counters.timeouts;
-    out->releases = ext->counters.releases;
-    out->fails = ext->counters.fails;
-    out->buries = ext->counters.buries;
-    out->kicks = ext->counters.kicks;
-    out->touches = ext->counters.touches;
-
-    out->ready_ms = wall_ms(core, ext->ready);
-    out->reserved_ms = wall_ms(core, bi_lease_started_at(core, ext));
-    out->touched_ms = wall_ms(core, bi_lease_touched_at(ext));
-    out->buried_ms = wall_ms(core, ext->buried);
-    out->done_ms = wall_ms(core, ext->done);
-
+    BI_JOB_EXT(FILL_FIELD)
+    BI_JOB_COUNTERS(FILL_COUNTER)
+    BI_JOB_TIMES(FILL_TIME)
     if (job->state == BIDE_STATE_RESERVED)
         out->token = ext->token;
 }
@@ -100,7 +81,7 @@ void bi_snapshot_fill(struct core *core, const struct job *job, bide_job *out, b
     out->state = (bide_state)job->state;
     out->priority = job->priority;
     if (with_body) {
-        out->body = ref_buf(out, BUF_BODY, job->body);
+        out->body = ref_buf(out, BI_JOB_BUF_body, job->body);
         /* The op that runs must wait for the reader thread. */
         core->body_missing |= bi_job_body_missing(job);
     }
@@ -110,13 +91,15 @@ void bi_snapshot_fill(struct core *core, const struct job *job, bide_job *out, b
     out->delay_ms = bi_job_delay_ms(job);
     out->age_ms = ms_down(age_of(core, job->created));
     out->created_ms = wall_ms(core, job->created);
-    out->max_retries = BIDE_NO_RETRY_LIMIT;
     out->key_hold_retained = (job->flags & JOB_KEY_RETAINED) != 0;
     out->cancel_wanted = (job->flags & JOB_CANCEL_WANTED) != 0;
 
     fill_due(core, job, out);
-    if (ext != NULL)
+    if (ext != NULL) {
         fill_ext(core, job, ext, out);
+    } else {
+        BI_JOB_EXT(FILL_NONE)
+    }
     /* After fill_ext(), which sets the time from before the last reservation. */
     if (job->state == BIDE_STATE_READY)
         out->ready_ms = wall_ms(core, bi_job_ready_since(core, job));
@@ -140,13 +123,13 @@ bool bi_snapshot_fits_page(const struct core *core, uint64_t bytes, uint64_t add
 
 void bi_snapshot_set_body(bide_job *out, bide_buf *body)
 {
-    out->bufs_[BUF_BODY] = body;
+    out->bufs_[BI_JOB_BUF_body] = body;
     out->body = bide_buf_data(body);
 }
 
 void bi_snapshot_drop_body(bide_job *out)
 {
-    bide_buf_unref(out->bufs_[BUF_BODY]);
+    bide_buf_unref(out->bufs_[BI_JOB_BUF_body]);
     bi_snapshot_set_body(out, NULL);
 }
 
@@ -154,7 +137,7 @@ void bide_job_clear(bide_job *job)
 {
     if (job == NULL)
         return;
-    for (int i = 0; i < BUF_COUNT; i++)
+    for (int i = 0; i < BI_JOB_BUF_COUNT; i++)
         bide_buf_unref(job->bufs_[i]);
     memset(job, 0, offsetof(bide_job, topic) + 1);
     memset(job->bufs_, 0, sizeof(job->bufs_));

@@ -46,11 +46,16 @@ static const char *compare_job(const struct core *core, const struct job *job,
     return NULL;
 }
 
+#define NONE(kind, name) .name = BI_JOB_NONE_##kind,
+#define COMPARE_FIELD(kind, name) \
+    if (ext->name != image->name) \
+        return #name " is another";
+
 /* Compares what is stored whenever it changes. Counters and times may have changed since. */
 static const char *compare_ext(const struct job_ext *ext, const struct bi_image *image)
 {
-    static const struct job_ext none = {.max_retries = BIDE_NO_RETRY_LIMIT};
-    static const struct bi_image default_image = {.max_retries = BIDE_NO_RETRY_LIMIT};
+    static const struct job_ext none = {BI_JOB_EXT(NONE)};
+    static const struct bi_image default_image = {BI_JOB_EXT(NONE)};
 
     /* No ext and an empty one mean the same, here and in the store. */
     if (ext == NULL)
@@ -60,12 +65,7 @@ static const char *compare_ext(const struct job_ext *ext, const struct bi_image 
 
     if (!bi_buf_equal(ext->key, image->key))
         return "the key is another";
-    if (ext->max_retries != image->max_retries || ext->failures != image->failures ||
-        ext->backoff_base != image->backoff_base || ext->backoff_max != image->backoff_max)
-        return "the retries are others";
-    if (ext->expires_at != image->expires_at || ext->retain != image->retain)
-        return "the expiry or retention is another";
-
+    BI_JOB_EXT(COMPARE_FIELD)
     if (ext->order != image->bury_order)
         return "the order of burial is another";
     if (!bi_buf_equal(ext->last_error, image->last_error) ||
