@@ -10,6 +10,7 @@
  */
 #include "store/sqlite.h"
 
+#include "op/job_fields.h"
 #include "util/buf.h"
 #include "util/hash.h"
 
@@ -17,70 +18,55 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The columns, in order, after the id. */
-#define BASE_COLUMNS(X) \
-    X(topic)            \
-    X(state)            \
-    X(flags)            \
-    X(priority)         \
-    X(ttr)              \
-    X(due)              \
-    X(created)          \
-    X(since)            \
-    X(body_size)        \
-    X(body_sum)         \
-    X(body)
+/* The columns: after the id and the topic those that every job has, then those of its body; after the
+ * key those of an ext. Fields of job_fields.h have the name of their field. */
+#define BASE_COLUMNS(X)  \
+    X(INTEGER, state)    \
+    X(INTEGER, flags)    \
+    X(INTEGER, priority) \
+    X(INTEGER, ttr)      \
+    X(INTEGER, due)      \
+    X(INTEGER, created)  \
+    X(INTEGER, since)
 
-#define EXT_COLUMNS(X) \
-    X(key)             \
-    X(max_retries)     \
-    X(failures)        \
-    X(backoff_base)    \
-    X(backoff_max)     \
-    X(expires_at)      \
-    X(retain)          \
-    X(bury_order)      \
-    X(reserves)        \
-    X(timeouts)        \
-    X(releases)        \
-    X(fails)           \
-    X(buries)          \
-    X(kicks)           \
-    X(touches)         \
-    X(ready)           \
-    X(reserved)        \
-    X(touched)         \
-    X(buried)          \
-    X(done)            \
-    X(last_error)      \
-    X(result)          \
-    X(token)           \
-    X(lease)
+#define BODY_COLUMNS(X)   \
+    X(INTEGER, body_size) \
+    X(INTEGER, body_sum)  \
+    X(BLOB, body)
+
+#define EXT_COLUMNS(X)     \
+    BI_JOB_EXT(X)          \
+    BI_JOB_COUNTERS(X)     \
+    BI_JOB_TIMES(X)        \
+    X(INTEGER, bury_order) \
+    X(INTEGER, token)      \
+    X(INTEGER, lease)      \
+    X(TEXT, last_error)    \
+    X(BLOB, result)
 
 /* Their index in a row that is read; plus one, their parameter number in a statement. */
 enum column {
     AT_id,
-#define AT(name) AT_##name,
-    BASE_COLUMNS(AT) EXT_COLUMNS(AT)
+    AT_topic,
+#define AT(type, name) AT_##name,
+    BASE_COLUMNS(AT) BODY_COLUMNS(AT) AT_key,
+    EXT_COLUMNS(AT)
 #undef AT
         COLUMN_COUNT
 };
 
-/* ST_UPDATE writes the parameter numbers out. */
-static_assert(AT_since + 1 == 9 && AT_key + 1 == 13 && AT_result + 1 == 34 && AT_lease + 1 == 36 &&
-                  COLUMN_COUNT == 36,
-              "the columns have moved: change ST_UPDATE as well");
+static_assert(AT_id + 1 == 1 && AT_topic + 1 == 2 && AT_key + 1 == 13,
+              "the columns have moved: change the numbers in ST_UPDATE as well");
 
-#define TEXT_OF(number)   TEXT_OF_(number)
-#define TEXT_OF_(number)  #number
-#define NAMED(name)       "," #name
-#define PLACEHOLDER(name) ",?"
-#define SET(name)         "," #name "=?"
-#define NAMES_BASE        "id" BASE_COLUMNS(NAMED)
-#define NAMES_EXT         EXT_COLUMNS(NAMED)
-#define PLACEHOLDERS_BASE "?" BASE_COLUMNS(PLACEHOLDER)
-#define PLACEHOLDERS_EXT  EXT_COLUMNS(PLACEHOLDER)
-#define NAMES             NAMES_BASE NAMES_EXT
+#define TEXT_OF(number)         TEXT_OF_(number)
+#define TEXT_OF_(number)        #number
+#define NAMED(type, name)       "," #name
+#define PLACEHOLDER(type, name) ",?"
+#define SET(type, name)         "," #name "=?"
+#define NAMES_BASE              "id,topic" BASE_COLUMNS(NAMED) BODY_COLUMNS(NAMED)
+#define NAMES                   NAMES_BASE ",key" EXT_COLUMNS(NAMED)
+#define PLACEHOLDERS_BASE       "?,?" BASE_COLUMNS(PLACEHOLDER) BODY_COLUMNS(PLACEHOLDER)
+#define PLACEHOLDERS            PLACEHOLDERS_BASE ",?" EXT_COLUMNS(PLACEHOLDER)
 
 /* In the column flags. */
 enum {
@@ -91,19 +77,16 @@ enum {
     ROW_EXT = 16, /* the ext columns are in use */
 };
 
-/* An update uses the parameter numbers of an insert, so that both bind in the same way. It
- * leaves body_size, body_sum and body alone: a body never changes. */
+/* An update uses the parameter numbers of an insert, so that both bind in the same way: in SQLite "?"
+ * has the number after the largest so far. It leaves the body alone, which never changes. */
 const char *const bi_sqlite_sql[ST_COUNT] = {
     [ST_BEGIN] = "BEGIN IMMEDIATE",
     [ST_COMMIT] = "COMMIT",
     [ST_INSERT_PLAIN] = "INSERT INTO job(" NAMES_BASE ") VALUES(" PLACEHOLDERS_BASE ")",
-    [ST_INSERT] = "INSERT INTO job(" NAMES ") VALUES(" PLACEHOLDERS_BASE PLACEHOLDERS_EXT ")",
+    [ST_INSERT] = "INSERT INTO job(" NAMES ") VALUES(" PLACEHOLDERS ")",
     [ST_INSERT_BODY] = "INSERT INTO body(id,data) VALUES(?,?)",
-    [ST_UPDATE] = "UPDATE job SET topic=?2,state=?3,flags=?4,priority=?5,ttr=?6,due=?7,created=?8,"
-                  "since=?9,key=?13,max_retries=?14,failures=?15,backoff_base=?16,backoff_max=?17,"
-                  "expires_at=?18,retain=?19,bury_order=?20,reserves=?21,timeouts=?22,releases=?23,"
-                  "fails=?24,buries=?25,kicks=?26,touches=?27,ready=?28,reserved=?29,touched=?30,"
-                  "buried=?31,done=?32,last_error=?33,result=?34,token=?35,lease=?36 WHERE id=?1",
+    [ST_UPDATE] =
+        "UPDATE job SET topic=?2" BASE_COLUMNS(SET) ",key=?13" EXT_COLUMNS(SET) " WHERE id=?1",
     [ST_REMOVE] = "DELETE FROM job WHERE id=?",
     [ST_REMOVE_BODY] = "DELETE FROM body WHERE id=?",
     [ST_PAUSE] = "INSERT OR REPLACE INTO pause(topic,until) VALUES(?,?)",
@@ -130,9 +113,10 @@ const char *const bi_sqlite_sql[ST_COUNT] = {
 
 /* ---- writing ---- */
 
-static void bind_number(sqlite3_stmt *stmt, enum column column, int64_t value)
+/* Stores `none` as NULL, which takes a byte. */
+static inline void bind_number(sqlite3_stmt *stmt, enum column column, int64_t value, int64_t none)
 {
-    if (value == 0)
+    if (value == none)
         sqlite3_bind_null(stmt, (int)column + 1);
     else
         sqlite3_bind_int64(stmt, (int)column + 1, value);
@@ -176,21 +160,22 @@ static void bind_base(sqlite3_stmt *stmt, const struct bi_image *image)
     sqlite3_bind_int64(stmt, AT_id + 1, (int64_t)image->id);
     sqlite3_bind_text(stmt, AT_topic + 1, image->topic, -1, SQLITE_STATIC);
     sqlite3_bind_int(stmt, AT_state + 1, (int)image->state);
-    bind_number(stmt, AT_flags, flags_of(image));
+    bind_number(stmt, AT_flags, flags_of(image), 0);
     sqlite3_bind_int64(stmt, AT_priority + 1, image->priority);
     sqlite3_bind_int64(stmt, AT_ttr + 1, image->ttr);
-    bind_number(stmt, AT_due, image->due);
+    bind_number(stmt, AT_due, image->due, 0);
     sqlite3_bind_int64(stmt, AT_created + 1, image->created);
     /* Equal in most jobs: NULL saves eight bytes a row. */
-    bind_number(stmt, AT_since, image->since == image->created ? 0 : image->since);
+    bind_number(stmt, AT_since, image->since == image->created ? 0 : image->since, 0);
 }
 
 static void bind_body(sqlite3_stmt *stmt, const struct bi_image *image)
 {
     uint32_t size = image->body_size;
     assert(size == bide_buf_size(image->body));
-    bind_number(stmt, AT_body_size, size);
-    bind_number(stmt, AT_body_sum, bi_hash_checksum(image->id, bide_buf_data(image->body), size));
+    bind_number(stmt, AT_body_size, size, 0);
+    bind_number(stmt, AT_body_sum, bi_hash_checksum(image->id, bide_buf_data(image->body), size),
+                0);
 
     /* A larger body is a row of the table body; see INLINE_MAX. */
     if (size > 0 && size <= INLINE_MAX)
@@ -199,36 +184,16 @@ static void bind_body(sqlite3_stmt *stmt, const struct bi_image *image)
         sqlite3_bind_null(stmt, AT_body + 1);
 }
 
+#define BIND(kind, name) bind_number(stmt, AT_##name, (int64_t)image->name, BI_JOB_NONE_##kind);
+
 static bool bind_ext(sqlite3_stmt *stmt, const struct bi_image *image)
 {
-    /* 0 means no retries here, so "no limit" is NULL. */
-    if (image->max_retries == BIDE_NO_RETRY_LIMIT)
-        sqlite3_bind_null(stmt, AT_max_retries + 1);
-    else
-        sqlite3_bind_int(stmt, AT_max_retries + 1, image->max_retries);
-
-    bind_number(stmt, AT_failures, image->failures);
-    bind_number(stmt, AT_backoff_base, image->backoff_base);
-    bind_number(stmt, AT_backoff_max, image->backoff_max);
-    bind_number(stmt, AT_expires_at, image->expires_at);
-    bind_number(stmt, AT_retain, image->retain);
-    bind_number(stmt, AT_bury_order, (int64_t)image->bury_order);
-
-    bind_number(stmt, AT_reserves, image->reserves);
-    bind_number(stmt, AT_timeouts, image->timeouts);
-    bind_number(stmt, AT_releases, image->releases);
-    bind_number(stmt, AT_fails, image->fails);
-    bind_number(stmt, AT_buries, image->buries);
-    bind_number(stmt, AT_kicks, image->kicks);
-    bind_number(stmt, AT_touches, image->touches);
-
-    bind_number(stmt, AT_ready, image->ready);
-    bind_number(stmt, AT_reserved, image->reserved);
-    bind_number(stmt, AT_touched, image->touched);
-    bind_number(stmt, AT_buried, image->buried);
-    bind_number(stmt, AT_done, image->done);
-    bind_number(stmt, AT_token, (int64_t)image->token);
-    bind_number(stmt, AT_lease, image->lease);
+    BI_JOB_EXT(BIND)
+    BI_JOB_COUNTERS(BIND)
+    BI_JOB_TIMES(BIND)
+    bind_number(stmt, AT_bury_order, (int64_t)image->bury_order, 0);
+    bind_number(stmt, AT_token, (int64_t)image->token, 0);
+    bind_number(stmt, AT_lease, image->lease, 0);
 
     return bind_bytes(stmt, AT_key, image->key) &&
            bind_text(stmt, AT_last_error, image->last_error) &&
@@ -343,6 +308,8 @@ static bool column_buf(sqlite3_stmt *row, enum column column, bide_buf **out)
     return *out != NULL;
 }
 
+#define SET_NONE(kind, name) image->name = BI_JOB_NONE_##kind;
+
 /* Returns NULL or the damage. The id is set in any case: the row is reported under it. */
 static const char *read_base(sqlite3_stmt *row, struct bi_image *image)
 {
@@ -374,7 +341,7 @@ static const char *read_base(sqlite3_stmt *row, struct bi_image *image)
     image->since = column_int64(row, AT_since);
     if (image->since == 0)
         image->since = image->created;
-    image->max_retries = BIDE_NO_RETRY_LIMIT; /* unless read_ext() finds another */
+    BI_JOB_EXT(SET_NONE) /* unless read_ext() finds another value */
 
     int64_t body_size = column_int64(row, AT_body_size);
     if (body_size < 0 || body_size > UINT32_MAX - 1)
@@ -383,36 +350,32 @@ static const char *read_base(sqlite3_stmt *row, struct bi_image *image)
     return NULL;
 }
 
+/* NULL: no limit. False if it is none that a job can have. */
+static bool column_retries(sqlite3_stmt *row, enum column column, int32_t *limit)
+{
+    if (sqlite3_column_type(row, (int)column) == SQLITE_NULL)
+        return true;
+    int64_t value = column_int64(row, column);
+    *limit = (int32_t)value;
+    return value >= 0 && value <= INT32_MAX;
+}
+
+#define READ(kind, name)     READ_##kind(name)
+#define READ_COUNT(name)     image->name = column_u32(row, AT_##name);
+#define READ_HISTORY(name)   image->name = column_u32(row, AT_##name);
+#define READ_DURATION(name)  image->name = column_int64(row, AT_##name);
+#define READ_TIMESTAMP(name) image->name = column_int64(row, AT_##name);
+#define READ_RETRIES(name)                             \
+    if (!column_retries(row, AT_##name, &image->name)) \
+        return #name " is out of range";
+
 /* Returns NULL or the damage. */
 static const char *read_ext(sqlite3_stmt *row, struct bi_image *image)
 {
-    if (sqlite3_column_type(row, AT_max_retries) != SQLITE_NULL) {
-        int64_t limit = column_int64(row, AT_max_retries);
-        if (limit < 0 || limit > INT32_MAX)
-            return "max_retries is out of range";
-        image->max_retries = (int32_t)limit;
-    }
-
-    image->failures = column_u32(row, AT_failures);
-    image->backoff_base = column_int64(row, AT_backoff_base);
-    image->backoff_max = column_int64(row, AT_backoff_max);
-    image->expires_at = column_int64(row, AT_expires_at);
-    image->retain = column_int64(row, AT_retain);
+    BI_JOB_EXT(READ)
+    BI_JOB_COUNTERS(READ)
+    BI_JOB_TIMES(READ)
     image->bury_order = (uint64_t)column_int64(row, AT_bury_order);
-
-    image->reserves = column_u32(row, AT_reserves);
-    image->timeouts = column_u32(row, AT_timeouts);
-    image->releases = column_u32(row, AT_releases);
-    image->fails = column_u32(row, AT_fails);
-    image->buries = column_u32(row, AT_buries);
-    image->kicks = column_u32(row, AT_kicks);
-    image->touches = column_u32(row, AT_touches);
-
-    image->ready = column_int64(row, AT_ready);
-    image->reserved = column_int64(row, AT_reserved);
-    image->touched = column_int64(row, AT_touched);
-    image->buried = column_int64(row, AT_buried);
-    image->done = column_int64(row, AT_done);
     image->token = (uint64_t)column_int64(row, AT_token);
     image->lease = column_int64(row, AT_lease);
 
@@ -537,30 +500,18 @@ void bi_sqlite_read_body(struct connection *reader, struct store_body_request *r
 
 /* ---- comparing ---- */
 
-static bool equal_times(const struct bi_image *a, const struct bi_image *b)
-{
-    return a->due == b->due && a->created == b->created && a->since == b->since &&
-           a->ready == b->ready && a->reserved == b->reserved && a->touched == b->touched &&
-           a->buried == b->buried && a->done == b->done && a->expires_at == b->expires_at;
-}
-
-static bool equal_counters(const struct bi_image *a, const struct bi_image *b)
-{
-    return a->reserves == b->reserves && a->timeouts == b->timeouts && a->releases == b->releases &&
-           a->fails == b->fails && a->buries == b->buries && a->kicks == b->kicks &&
-           a->touches == b->touches && a->failures == b->failures && a->bury_order == b->bury_order;
-}
+#define EQUAL(kind, name) &&a->name == b->name
 
 /* The body is not compared: it never changes after the insert. */
 static bool equal_images(const struct bi_image *a, const struct bi_image *b)
 {
-    return a->state == b->state && flags_of(a) == flags_of(b) && a->priority == b->priority &&
-           a->ttr == b->ttr && a->max_retries == b->max_retries &&
-           a->backoff_base == b->backoff_base && a->backoff_max == b->backoff_max &&
-           a->retain == b->retain && a->token == b->token && a->lease == b->lease &&
-           strcmp(a->topic, b->topic) == 0 && equal_times(a, b) && equal_counters(a, b) &&
-           bi_buf_equal(a->key, b->key) && bi_buf_equal(a->last_error, b->last_error) &&
-           bi_buf_equal(a->result, b->result);
+    bool equal =
+        flags_of(a) == flags_of(b) BI_JOB_EXT(EQUAL) BI_JOB_COUNTERS(EQUAL) BI_JOB_TIMES(EQUAL);
+    return equal && a->state == b->state && a->priority == b->priority && a->ttr == b->ttr &&
+           a->due == b->due && a->created == b->created && a->since == b->since &&
+           a->bury_order == b->bury_order && a->token == b->token && a->lease == b->lease &&
+           strcmp(a->topic, b->topic) == 0 && bi_buf_equal(a->key, b->key) &&
+           bi_buf_equal(a->last_error, b->last_error) && bi_buf_equal(a->result, b->result);
 }
 
 struct comparison {
