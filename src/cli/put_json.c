@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/put.h"
 
+#include "op/job_fields.h"
 #include "util/base64.h"
 #include "util/duration.h"
 #include "util/suggest.h"
@@ -20,12 +21,10 @@ enum option {
     KEY,
     CONFLICT,
     HOLD,
-    RETRIES,
-    BACKOFF,
-    BACKOFF_MAX,
-    EXPIRY,
-    RETENTION,
-    OPTIONS
+#define OPTION(kind, name) OPTION_##name,
+    BI_JOB_EXT(OPTION)
+#undef OPTION
+        OPTIONS
 };
 
 struct put_parser {
@@ -107,7 +106,7 @@ static bool parse_expires_in(struct put_parser *parser, void *value, const json_
     return *at_ms <= BIDE_TIMESTAMP_MAX_MS || bi_errmsg_set(error, "is too far away");
 }
 
-static bool parse_priority(struct put_parser *parser, void *value, const json_t *json, char *error)
+static bool parse_count(struct put_parser *parser, void *value, const json_t *json, char *error)
 {
     int64_t number = 0;
 
@@ -235,14 +234,21 @@ static bool parse_body_json(struct put_parser *parser, void *value, const json_t
 
 /* ---- names ---- */
 
-#define AT(member) offsetof(bide_put_options, member)
+#define AT(member)      offsetof(bide_put_options, member)
+#define PARSE_RETRIES   parse_retries
+#define PARSE_COUNT     parse_count
+#define PARSE_DURATION  parse_ms
+#define PARSE_TIMESTAMP parse_datetime_ms
+#define EXT_FIELD(kind, name) \
+    BI_JOB_IF_PUT_##kind(     \
+        {BI_JOB_NAME(kind, name), OPTION_##name, PARSE_##kind, AT(BI_JOB_MEMBER_##kind(name))}, )
 
 static const struct field fields[] = {
     {"body", BODY, parse_body, 0},
     {"body_base64", BODY, parse_body_base64, 0},
     {"body_json", BODY, parse_body_json, 0},
     {"topic", TOPIC, parse_topic, 0},
-    {"priority", PRIORITY, parse_priority, AT(priority)},
+    {"priority", PRIORITY, parse_count, AT(priority)},
     {"delay_ms", DUE, parse_ms, AT(delay_ms)},
     {"delay", DUE, parse_duration, AT(delay_ms)},
     {"run_at_ms", DUE, parse_datetime_ms, AT(run_at_ms)},
@@ -253,16 +259,11 @@ static const struct field fields[] = {
     {"key_base64", KEY, parse_key_base64, 0},
     {"replace", CONFLICT, parse_replace, AT(conflict)},
     {"key_hold_retained", HOLD, parse_hold, AT(key_hold_retained)},
-    {"max_retries", RETRIES, parse_retries, AT(max_retries)},
-    {"backoff_base_ms", BACKOFF, parse_ms, AT(backoff_base_ms)},
-    {"backoff", BACKOFF, parse_duration, AT(backoff_base_ms)},
-    {"backoff_max_ms", BACKOFF_MAX, parse_ms, AT(backoff_max_ms)},
-    {"backoff_max", BACKOFF_MAX, parse_duration, AT(backoff_max_ms)},
-    {"expires_at_ms", EXPIRY, parse_datetime_ms, AT(expires_at_ms)},
-    {"expires", EXPIRY, parse_datetime, AT(expires_at_ms)},
-    {"expires_in", EXPIRY, parse_expires_in, AT(expires_at_ms)},
-    {"retain_ms", RETENTION, parse_ms, AT(retain_ms)},
-    {"retain", RETENTION, parse_duration, AT(retain_ms)},
+    BI_JOB_EXT(EXT_FIELD){"backoff", OPTION_backoff_base, parse_duration, AT(backoff_base_ms)},
+    {"backoff_max", OPTION_backoff_max, parse_duration, AT(backoff_max_ms)},
+    {"expires", OPTION_expires_at, parse_datetime, AT(expires_at_ms)},
+    {"expires_in", OPTION_expires_at, parse_expires_in, AT(expires_at_ms)},
+    {"retain", OPTION_retain, parse_duration, AT(retain_ms)},
 };
 
 static const struct field *find_field(const char *name, char *error)

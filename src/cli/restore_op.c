@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/restore_op.h"
 
+#include "op/job_fields.h"
+
 #include <string.h>
 
 const char *bi_restore_op_skip_reason(bide_job *job, int64_t now_ms)
@@ -18,6 +20,10 @@ const char *bi_restore_op_skip_reason(bide_job *job, int64_t now_ms)
     return job->left_ms <= 0 ? "its retention is over" : NULL;
 }
 
+#define LOST_FIELD(kind, name) \
+    BI_JOB_IF_PUT_##kind(      \
+        {job->BI_JOB_MEMBER_##kind(name) != BI_JOB_NONE_##kind, "its " BI_JOB_NAME(kind, name)}, )
+
 /* Returns the first attribute that a beanstalkd lacks; NULL: none. */
 static const char *unsupported_field(const bide_job *job)
 {
@@ -26,11 +32,7 @@ static const char *unsupported_field(const bide_job *job)
         const char *name;
     } parts[] = {
         {job->key != NULL, "its key"},
-        {job->max_retries != BIDE_NO_RETRY_LIMIT, "its limit of retries"},
-        {job->backoff_base_ms != 0 || job->backoff_max_ms != 0, "its backoff"},
-        {job->expires_at_ms != 0, "its expiry"},
-        {job->retain_ms != 0, "its retention"},
-        {job->last_error != NULL, "its last error"},
+        BI_JOB_EXT(LOST_FIELD){job->last_error != NULL, "its last error"},
         {job->ttr_ms % 1000 != 0, "the milliseconds of its ttr"},
     };
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/move/move_index.h"
 
+#include "op/job_fields.h"
+
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,36 +23,21 @@ static bide_state stable_state(bide_state state)
     return state == BIDE_STATE_BURIED || state == BIDE_STATE_DONE ? state : BIDE_STATE_READY;
 }
 
+#define VALUE(kind, name) (uint64_t) job->BI_JOB_MEMBER_##kind(name),
+
 /* Strings are hashed one by one: "ab" and "c" do not hash as "a" and "bc". last_error is not hashed
  * because each queue truncates it at its own max_error_size. */
 static uint64_t hash_job(const struct bi_hash_secret *secret, bool plain, const bide_job *job)
 {
     const uint64_t fields[] = {
-        stable_state(job->state),
-        bi_keyed_hash_bytes(secret, job->topic, strlen(job->topic)),
-        bi_keyed_hash_bytes(secret, job->body, job->body_size),
-        job->priority,
+        stable_state(job->state), bi_keyed_hash_bytes(secret, job->topic, strlen(job->topic)),
+        bi_keyed_hash_bytes(secret, job->body, job->body_size), job->priority,
         (uint64_t)(plain ? (job->ttr_ms + 999) / 1000 : job->ttr_ms),
         /* The PLAIN_FIELDS end here. */
-        job->key != NULL,
-        bi_keyed_hash_bytes(secret, job->key, job->key_size),
-        job->key_hold_retained,
-        job->result != NULL,
+        job->key != NULL, bi_keyed_hash_bytes(secret, job->key, job->key_size),
+        job->key_hold_retained, job->result != NULL,
         bi_keyed_hash_bytes(secret, job->result, job->result_size),
-        (uint64_t)job->max_retries,
-        job->failures,
-        (uint64_t)job->backoff_base_ms,
-        (uint64_t)job->backoff_max_ms,
-        (uint64_t)job->expires_at_ms,
-        (uint64_t)job->retain_ms,
-        job->reserves,
-        job->timeouts,
-        job->releases,
-        job->fails,
-        job->buries,
-        job->kicks,
-        job->touches,
-    };
+        BI_JOB_EXT(VALUE) BI_JOB_COUNTERS(VALUE)};
     size_t count = plain ? PLAIN_FIELDS : sizeof(fields) / sizeof(fields[0]);
 
     return bi_keyed_hash_bytes(secret, fields, count * sizeof(fields[0]));

@@ -8,6 +8,7 @@
 #include "remote/beanstalkd/beanstalkd_client.h"
 
 #include "op/bulk.h"
+#include "op/job_fields.h"
 #include "util/clock.h"
 
 /* Rounds up, so that no delay and no ttr is shorter than requested. */
@@ -17,22 +18,16 @@ static uint32_t seconds_of(int64_t ms)
     return seconds > UINT32_MAX ? UINT32_MAX : (uint32_t)seconds;
 }
 
+#define REJECT_OPTION(kind, name)                                   \
+    BI_JOB_IF_PUT_##kind(if (options->BI_JOB_MEMBER_##kind(name) != \
+                             BI_JOB_NONE_##kind) return BI_JOB_NAME(kind, name);)
+
 /* Returns the name of an option that beanstalkd does not support, or NULL. */
 static const char *unsupported_option(const bide_put_options *options)
 {
-    const struct {
-        bool used;
-        const char *name;
-    } unsupported[] = {
-        {options->key.size > 0, "keys"},
-        {options->max_retries != BIDE_NO_RETRY_LIMIT, "limits of retries"},
-        {options->backoff_base_ms != 0 || options->backoff_max_ms != 0, "backoff"},
-        {options->expires_at_ms != 0, "expiry"},
-        {options->retain_ms != 0, "results that are kept"},
-    };
-    for (size_t i = 0; i < sizeof(unsupported) / sizeof(unsupported[0]); i++)
-        if (unsupported[i].used)
-            return unsupported[i].name;
+    if (options->key.size > 0)
+        return "keys";
+    BI_JOB_EXT(REJECT_OPTION)
     return NULL;
 }
 
