@@ -31,15 +31,15 @@ static void read_moment(const char *text)
     char error[BI_ERRMSG_SIZE] = "", stamp[BI_DATETIME_SIZE], formatted[BI_DATETIME_SIZE];
     const int64_t now = INT64_C(1794700000123);
     int64_t at = -7, same = -7;
-    if (!bi_datetime_parse(text, now, &at, error)) {
+    if (!bi_datetime_parse(text, &bi_calendar_local, now, &at, error)) {
         must(error[0] != 0 && at == -7);
         return;
     }
     must(at >= 0 && at <= BIDE_TIMESTAMP_MAX_MS);
     bi_datetime_format_rfc3339(stamp, at);
-    must(bi_datetime_parse(stamp, now, &same, error) && same == at);
-    bi_datetime_format(formatted, at);
-    bi_datetime_describe(formatted, at, now);
+    must(bi_datetime_parse(stamp, &bi_calendar_local, now, &same, error) && same == at);
+    bi_datetime_format(formatted, &bi_calendar_local, at);
+    bi_datetime_describe(formatted, &bi_calendar_local, at, now);
     must(strlen(formatted) < BI_DATETIME_SIZE);
 }
 

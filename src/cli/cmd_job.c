@@ -18,7 +18,7 @@ static void show_moment(const struct cli *cli, const bide_job *job, const char *
     int64_t ago = server_now(job) - at_ms;
     if (at_ms == 0)
         return;
-    bi_datetime_format(at, at_ms);
+    bi_datetime_format(at, &bi_calendar_local, at_ms);
     bi_query_format_duration(distance, ago < 0 ? -ago : ago);
     bi_print_property(cli, name, ago < 0 ? "%s, in %s" : "%s, %s ago", at, distance);
 }

@@ -173,7 +173,7 @@ static int run(struct cli *cli)
         bi_query_print_ready_time(cli, opt.at);
     if (opt.expires != 0) {
         char when[BI_DATETIME_SIZE];
-        bi_datetime_describe(when, opt.expires, bi_clock_wall() / 1000);
+        bi_datetime_describe(when, &bi_calendar_local, opt.expires, bi_clock_wall() / 1000);
         bi_cli_note(cli, "expires %s", when);
     }
 

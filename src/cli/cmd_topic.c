@@ -138,7 +138,8 @@ static void print_pause(const struct cli *cli)
     if (for_ms == BIDE_FOREVER)
         snprintf(text, sizeof(text), "\"bide resume %.40s\"", cli->words[0]);
     else
-        bi_datetime_describe(text, until_ms != 0 ? until_ms : now + for_ms, now);
+        bi_datetime_describe(text, &bi_calendar_local, until_ms != 0 ? until_ms : now + for_ms,
+                             now);
     bi_cli_note(cli, "%s is paused until %s", cli->words[0], text);
 }
 

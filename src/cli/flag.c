@@ -224,7 +224,7 @@ bool bi_flag_parse_timeout(const char *text, void *to, char *error)
 
 bool bi_flag_parse_time(const char *text, void *to, char *error)
 {
-    return bi_datetime_parse(text, bi_clock_wall() / 1000, to, error);
+    return bi_datetime_parse(text, &bi_calendar_local, bi_clock_wall() / 1000, to, error);
 }
 
 bool bi_flag_parse_size(const char *text, void *to, char *error)

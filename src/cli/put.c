@@ -116,7 +116,7 @@ static void print_ready(const struct put_run *run, uint64_t id)
     const char *preposition = "";
 
     if (options->run_at_ms > bi_clock_wall() / 1000) {
-        bi_datetime_format(when, options->run_at_ms);
+        bi_datetime_format(when, &bi_calendar_local, options->run_at_ms);
         preposition = "at ";
     } else if (options->delay_ms > 0) {
         bi_duration_format(when, options->delay_ms);

@@ -81,7 +81,7 @@ static bool parse_time_text(struct put_parser *parser, int64_t *ms, const json_t
     if (strlen(text) != json_string_length(json))
         return bi_errmsg_set(error, "contains a NUL");
     return (duration ? bi_duration_parse(text, ms, reason)
-                     : bi_datetime_parse(text, parser->now_ms, ms, reason)) ||
+                     : bi_datetime_parse(text, &bi_calendar_local, parser->now_ms, ms, reason)) ||
            bi_errmsg_set(error, "is \"%.100s\", which %.300s", text, reason);
 }
 

@@ -5,6 +5,8 @@
 
 #define DAY_S INT64_C(86400)
 
+const struct zone bi_calendar_local = {.fixed = false};
+
 int bi_calendar_month_days(int year, int month)
 {
     static const int days[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
@@ -15,17 +17,22 @@ int bi_calendar_month_days(int year, int month)
     return days[month - 1] + (month == 2 && leap);
 }
 
-static bool break_down(const struct zone *zone, int64_t at_s, struct tm *tm)
+bool bi_calendar_break_down(const struct zone *zone, int64_t at_s, struct tm *tm)
 {
     time_t at = at_s + (zone->fixed ? zone->offset_s : 0);
-    return (zone->fixed ? gmtime_r(&at, tm) : localtime_r(&at, tm)) != NULL;
+    if ((zone->fixed ? gmtime_r(&at, tm) : localtime_r(&at, tm)) == NULL)
+        return false;
+
+    if (zone->fixed)
+        tm->tm_gmtoff = zone->offset_s;
+    return true;
 }
 
 bool bi_calendar_from_epoch(const struct zone *zone, int64_t at_s, struct civil *civil,
                             int *weekday)
 {
     struct tm tm;
-    if (!break_down(zone, at_s, &tm))
+    if (!bi_calendar_break_down(zone, at_s, &tm))
         return false;
 
     *civil = (struct civil){tm.tm_year + 1900, tm.tm_mon + 1, tm.tm_mday,
@@ -61,16 +68,14 @@ struct civil bi_calendar_add_days(const struct civil *civil, int days)
 static int64_t offset_at(const struct zone *zone, int64_t at_s)
 {
     struct tm tm;
-    if (zone->fixed)
-        return zone->offset_s;
-    return break_down(zone, at_s, &tm) ? tm.tm_gmtoff : 0;
+    return bi_calendar_break_down(zone, at_s, &tm) ? tm.tm_gmtoff : 0;
 }
 
 static bool has_zone_name(const struct zone *zone, int64_t at_s)
 {
     struct tm tm;
-    return zone->name[0] == 0 ||
-           (break_down(zone, at_s, &tm) && strcasecmp(tm.tm_zone, zone->name) == 0);
+    return zone->name[0] == 0 || (!zone->fixed && bi_calendar_break_down(zone, at_s, &tm) &&
+                                  strcasecmp(tm.tm_zone, zone->name) == 0);
 }
 
 static bool is_shown_at(const struct zone *zone, int64_t at_s, const struct civil *civil)

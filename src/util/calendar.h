@@ -16,10 +16,13 @@
 #define BI_CALENDAR_ZONE_SIZE 16
 
 struct zone {
-    bool fixed; /* offset_s applies; otherwise the zone of the user (TZ) */
+    bool fixed; /* offset_s applies; otherwise the zone of the process (TZ) */
     int offset_s;
-    char name[BI_CALENDAR_ZONE_SIZE]; /* only while the user's zone has this name; "": always */
+    char name[BI_CALENDAR_ZONE_SIZE]; /* only while the zone has this name; "": always */
 };
+
+/* The zone of the process. */
+extern const struct zone bi_calendar_local;
 
 /* Calendar and clock time in a zone, in whole seconds. */
 struct civil {
@@ -31,6 +34,9 @@ enum bi_calendar_result { BI_CALENDAR_FOUND, BI_CALENDAR_SKIPPED, BI_CALENDAR_OT
 
 /* The number of days of a month; 0 if there is no such month. */
 int bi_calendar_month_days(int year, int month);
+
+/* The same as localtime_r() in a zone, with its offset. tm_zone is not set for a fixed one. */
+bool bi_calendar_break_down(const struct zone *zone, int64_t at_s, struct tm *tm);
 
 /* Converts to calendar time; *weekday is 0 for Sunday. */
 bool bi_calendar_from_epoch(const struct zone *zone, int64_t at_s, struct civil *civil,

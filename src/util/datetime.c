@@ -5,7 +5,6 @@
  * The text is split into a day, a time and a zone, in any order in which they can be distinguished.
  * The calendar then resolves them to one point in time.
  */
-#include "util/calendar.h"
 #include "util/duration.h"
 
 #include <bide/job.h>
@@ -263,7 +262,7 @@ static bool parse_offset(struct parser *parser)
     return true;
 }
 
-/* Any other word may be the name of the user's own zone, as bi_datetime_format() prints it. */
+/* Any other word may be the name of the zone itself, as bi_datetime_format() prints it. */
 static bool parse_zone_name(struct parser *parser)
 {
     size_t size = strspn(parser->at, "abcdefghijklmnopqrstuvwxyz");
@@ -387,10 +386,11 @@ static bool resolve_parsed(const struct parser *parser, int64_t now_ms, int64_t 
     return found && check_range(at_s * 1000 + parser->ms, at_ms, parser->error);
 }
 
-static bool parse_parts(const char *text, int64_t now_ms, int64_t *at_ms, char *error)
+static bool parse_parts(const char *text, const struct zone *zone, int64_t now_ms, int64_t *at_ms,
+                        char *error)
 {
     static part_parser *const parts[] = {parse_day, parse_time, parse_zone};
-    struct parser parser = {.at = text, .error = error};
+    struct parser parser = {.at = text, .zone = *zone, .error = error};
 
     error[0] = 0;
     while (*parser.at != 0) {
@@ -453,7 +453,8 @@ static bool normalize(const char *text, char *to)
     return size > 0;
 }
 
-bool bi_datetime_parse(const char *text, int64_t now_ms, int64_t *at_ms, char *error)
+bool bi_datetime_parse(const char *text, const struct zone *zone, int64_t now_ms, int64_t *at_ms,
+                       char *error)
 {
     char lower[TEXT_SIZE] = "";
     int64_t ms;
@@ -477,5 +478,5 @@ bool bi_datetime_parse(const char *text, int64_t now_ms, int64_t *at_ms, char *e
     /* A duration alone is ambiguous: from now, or before? Ask for the sign. */
     if (bi_duration_parse(lower, &ms, error))
         return bi_errmsg_set(error, "is a duration: write +%.20s or \"in %.20s\"", lower, lower);
-    return parse_parts(lower, now_ms, at_ms, error);
+    return parse_parts(lower, zone, now_ms, at_ms, error);
 }

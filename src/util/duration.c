@@ -209,28 +209,39 @@ static int64_t split_ms(int64_t at_ms, int *ms)
     return seconds;
 }
 
-static bool format_local(char *to, int64_t at_ms, struct tm *tm)
+/* "+01:00" */
+static void format_offset(char *to, size_t room, const struct tm *tm)
+{
+    long minutes = tm->tm_gmtoff / 60;
+    unsigned abs_minutes = (unsigned)(minutes < 0 ? -minutes : minutes) % 6000;
+    snprintf(to, room, "%c%02u:%02u", minutes < 0 ? '-' : '+', abs_minutes / 60, abs_minutes % 60);
+}
+
+static bool format_in_zone(char *to, const struct zone *zone, int64_t at_ms, struct tm *tm)
 {
     int ms;
-    char fraction[8] = "";
-    time_t seconds = split_ms(at_ms, &ms);
-    if (localtime_r(&seconds, tm) == NULL) {
+    char fraction[8] = "", name[16];
+    if (!bi_calendar_break_down(zone, split_ms(at_ms, &ms), tm)) {
         snprintf(to, BI_DATETIME_SIZE, "%lld ms", (long long)at_ms);
         return false;
     }
 
     if (ms != 0)
         snprintf(fraction, sizeof(fraction), ".%03d", ms);
-    snprintf(to, BI_DATETIME_SIZE, "%04d-%02d-%02d %02d:%02d:%02d%s %.12s", tm->tm_year + 1900,
-             tm->tm_mon + 1, tm->tm_mday, tm->tm_hour, tm->tm_min, tm->tm_sec, fraction,
-             tm->tm_zone);
+    /* A fixed zone has no name but its offset. */
+    if (zone->fixed && zone->offset_s != 0)
+        format_offset(name, sizeof(name), tm);
+    else
+        snprintf(name, sizeof(name), "%.12s", zone->fixed ? "UTC" : tm->tm_zone);
+    snprintf(to, BI_DATETIME_SIZE, "%04d-%02d-%02d %02d:%02d:%02d%s %s", tm->tm_year + 1900,
+             tm->tm_mon + 1, tm->tm_mday, tm->tm_hour, tm->tm_min, tm->tm_sec, fraction, name);
     return true;
 }
 
-void bi_datetime_format(char *to, int64_t at_ms)
+void bi_datetime_format(char *to, const struct zone *zone, int64_t at_ms)
 {
     struct tm tm;
-    format_local(to, at_ms, &tm);
+    format_in_zone(to, zone, at_ms, &tm);
 }
 
 /* Formats the distance from now. A time that passed less than a second ago is "now": the user
@@ -247,25 +258,23 @@ static void format_distance(char *to, size_t room, int64_t at_ms, int64_t now_ms
         snprintf(to, room, "%s%.20s%s", past ? "" : "in ", duration, past ? " ago" : "");
 }
 
-void bi_datetime_describe(char *to, int64_t at_ms, int64_t now_ms)
+void bi_datetime_describe(char *to, const struct zone *zone, int64_t at_ms, int64_t now_ms)
 {
     static const char *const days[] = {"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
-    char datetime[BI_DATETIME_SIZE], distance[40], offset[16] = "";
+    char datetime[BI_DATETIME_SIZE], distance[40], offset[16], offset_text[24] = "";
     struct tm tm;
 
     format_distance(distance, sizeof(distance), at_ms, now_ms);
-    if (!format_local(datetime, at_ms, &tm)) {
+    if (!format_in_zone(datetime, zone, at_ms, &tm)) {
         snprintf(to, BI_DATETIME_SIZE, "%.30s, %.30s", datetime, distance);
         return;
     }
 
-    long minutes = tm.tm_gmtoff / 60;
-    unsigned abs_minutes = (unsigned)(minutes < 0 ? -minutes : minutes) % 6000;
-    if (strcmp(tm.tm_zone, "UTC") != 0)
-        snprintf(offset, sizeof(offset), " (UTC%c%02u:%02u)", minutes < 0 ? '-' : '+',
-                 abs_minutes / 60, abs_minutes % 60);
+    format_offset(offset, sizeof(offset), &tm);
+    if (!zone->fixed && strcmp(tm.tm_zone, "UTC") != 0)
+        snprintf(offset_text, sizeof(offset_text), " (UTC%s)", offset);
 
-    snprintf(to, BI_DATETIME_SIZE, "%s %.38s%s, %.20s", days[tm.tm_wday], datetime, offset,
+    snprintf(to, BI_DATETIME_SIZE, "%s %.38s%s, %.20s", days[tm.tm_wday], datetime, offset_text,
              distance);
 }
 

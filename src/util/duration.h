@@ -6,8 +6,8 @@
  * "1.5h", "2 hours", "1h 30m". Only the last number may have a fraction. A number without a unit
  * is rejected, except 0, because its unit is a guess. So are months and years, whose length varies.
  *
- * A datetime is a day, a time, or both, in either order, in the time zone of the user (TZ) unless
- * it names another: 2026-12-25T00:00, "2026-12-25 18:30:15", 2026-12-25T18:30Z,
+ * A datetime is a day, a time, or both, in either order, in the time zone of the argument unless it
+ * names another: 2026-12-25T00:00, "2026-12-25 18:30:15", 2026-12-25T18:30Z,
  * 2026-12-25T18:30+01:00, 2026-12-25, 18:30, "today 18:30", "tomorrow 9:00", "tomorrow at 9pm",
  * tomorrow, "monday 9:00", noon, midnight, now, "in 2h", +90s, "2h ago", @1798153200 (seconds since
  * 1970). The output of bi_datetime_format() can be parsed again.
@@ -26,6 +26,7 @@
 #ifndef BI_DURATION_H
 #define BI_DURATION_H
 
+#include "util/calendar.h"
 #include "util/errmsg.h"
 
 #include <stdint.h>
@@ -36,19 +37,20 @@ bool bi_duration_parse(const char *text, int64_t *ms, char *error);
 
 /* Milliseconds since 1970, from 1 (0 means never) to BIDE_TIMESTAMP_MAX_MS; now_ms is the
  * current time. */
-bool bi_datetime_parse(const char *text, int64_t now_ms, int64_t *at_ms, char *error);
+bool bi_datetime_parse(const char *text, const struct zone *zone, int64_t now_ms, int64_t *at_ms,
+                       char *error);
 
 #define BI_DATETIME_SIZE 80
 
 /* Formats the two largest units: "1h30m", "1m30s", "250ms", "3d4h". */
 void bi_duration_format(char *to, int64_t ms);
 
-/* "2026-12-25 00:00:00 CET", in the zone of the user; milliseconds only if there are any. */
-void bi_datetime_format(char *to, int64_t at_ms);
+/* "2026-12-25 00:00:00 CET"; milliseconds only if there are any. */
+void bi_datetime_format(char *to, const struct zone *zone, int64_t at_ms);
 
 /* "Fri 2026-12-25 00:00:00 CET (UTC+01:00), in 39d21h"; of a past time "3h2m ago", or "now" if
  * that is less than a second. */
-void bi_datetime_describe(char *to, int64_t at_ms, int64_t now_ms);
+void bi_datetime_describe(char *to, const struct zone *zone, int64_t at_ms, int64_t now_ms);
 
 /* RFC 3339 with milliseconds, in UTC: "2026-12-24T23:00:00.000Z". For programs. */
 void bi_datetime_format_rfc3339(char *to, int64_t at_ms);

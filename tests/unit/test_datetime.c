@@ -200,7 +200,7 @@ static void means(const char *text, const char *stamp)
 {
     char error[BI_ERRMSG_SIZE] = "", said[BI_DATETIME_SIZE];
     int64_t ms;
-    if (!bi_datetime_parse(text, now_ms, &ms, error))
+    if (!bi_datetime_parse(text, &bi_calendar_local, now_ms, &ms, error))
         fail_msg("\"%s\" %s", text, error);
     bi_datetime_format_rfc3339(said, ms);
     if (strcmp(said, stamp) != 0)
@@ -211,7 +211,7 @@ static void is_none(const char *text, const char *words)
 {
     char error[BI_ERRMSG_SIZE] = "";
     int64_t read = -7;
-    if (bi_datetime_parse(text, now_ms, &read, error))
+    if (bi_datetime_parse(text, &bi_calendar_local, now_ms, &read, error))
         fail_msg("\"%s\" was read as %lld", text, (long long)read);
     if (strstr(error, words) == NULL)
         fail_msg("\"%s\" %s", text, error);
@@ -490,7 +490,7 @@ static void what_is_no_moment_is_refused(void **state)
     for (size_t i = 0; i < COUNT_OF(texts); i++) {
         char error[BI_ERRMSG_SIZE] = "";
         int64_t ms = -7;
-        if (bi_datetime_parse(texts[i], now_ms, &ms, error))
+        if (bi_datetime_parse(texts[i], &bi_calendar_local, now_ms, &ms, error))
             fail_msg("\"%s\" was read as %lld", texts[i], (long long)ms);
         assert_true(strlen(error) > 10);
         assert_int_equal(ms, -7);
@@ -596,14 +596,14 @@ static void a_moment_is_said_in_the_zone_of_the_user(void **state)
     (void)state;
     char said[BI_DATETIME_SIZE];
     at("Europe/Berlin", "2026-12-24 23:00:00");
-    bi_datetime_format(said, now_ms);
+    bi_datetime_format(said, &bi_calendar_local, now_ms);
     assert_string_equal(said, "2026-12-25 00:00:00 CET");
-    bi_datetime_format(said, now_ms + 250);
+    bi_datetime_format(said, &bi_calendar_local, now_ms + 250);
     assert_string_equal(said, "2026-12-25 00:00:00.250 CET");
     at("America/New_York", "2026-07-01 12:00:00");
-    bi_datetime_format(said, now_ms);
+    bi_datetime_format(said, &bi_calendar_local, now_ms);
     assert_string_equal(said, "2026-07-01 08:00:00 EDT");
-    bi_datetime_format(said, -1);
+    bi_datetime_format(said, &bi_calendar_local, -1);
     assert_string_equal(said, "1969-12-31 18:59:59.999 EST");
 }
 
@@ -612,21 +612,21 @@ static void it_is_confirmed_with_its_day_zone_and_distance(void **state)
     (void)state;
     char said[BI_DATETIME_SIZE];
     at("Europe/Berlin", "2026-12-24 23:00:00");
-    bi_datetime_describe(said, now_ms, now_ms - 39 * DAY - 21 * HOUR);
+    bi_datetime_describe(said, &bi_calendar_local, now_ms, now_ms - 39 * DAY - 21 * HOUR);
     assert_string_equal(said, "Fri 2026-12-25 00:00:00 CET (UTC+01:00), in 39d21h");
-    bi_datetime_describe(said, now_ms, now_ms + 3 * HOUR + 2 * MINUTE);
+    bi_datetime_describe(said, &bi_calendar_local, now_ms, now_ms + 3 * HOUR + 2 * MINUTE);
     assert_string_equal(said, "Fri 2026-12-25 00:00:00 CET (UTC+01:00), 3h2m ago");
-    bi_datetime_describe(said, now_ms, now_ms);
+    bi_datetime_describe(said, &bi_calendar_local, now_ms, now_ms);
     assert_string_equal(said, "Fri 2026-12-25 00:00:00 CET (UTC+01:00), now");
-    bi_datetime_describe(said, now_ms, now_ms + 999);
+    bi_datetime_describe(said, &bi_calendar_local, now_ms, now_ms + 999);
     assert_string_equal(said, "Fri 2026-12-25 00:00:00 CET (UTC+01:00), now");
-    bi_datetime_describe(said, now_ms, now_ms + 1000);
+    bi_datetime_describe(said, &bi_calendar_local, now_ms, now_ms + 1000);
     assert_string_equal(said, "Fri 2026-12-25 00:00:00 CET (UTC+01:00), 1s ago");
     at("America/St_Johns", "2026-12-24 23:00:00");
-    bi_datetime_describe(said, now_ms, now_ms);
+    bi_datetime_describe(said, &bi_calendar_local, now_ms, now_ms);
     assert_string_equal(said, "Thu 2026-12-24 19:30:00 NST (UTC-03:30), now");
     at("UTC", "2026-12-24 23:00:00");
-    bi_datetime_describe(said, now_ms, now_ms - 1);
+    bi_datetime_describe(said, &bi_calendar_local, now_ms, now_ms - 1);
     assert_string_equal(said, "Thu 2026-12-24 23:00:00 UTC, in 1ms");
 }
 
@@ -635,14 +635,44 @@ static void a_moment_that_no_calendar_has_is_said_as_a_number(void **state)
     (void)state;
     char said[BI_DATETIME_SIZE];
     at("<A-zone-with-a-name-that-is-longer-than-others>-12:34:56", "2026-12-24 23:00:00");
-    bi_datetime_describe(said, now_ms, now_ms - 49710 * DAY - 1);
+    bi_datetime_describe(said, &bi_calendar_local, now_ms, now_ms - 49710 * DAY - 1);
     assert_true(strlen(said) < BI_DATETIME_SIZE);
-    bi_datetime_format(said, INT64_MAX);
+    bi_datetime_format(said, &bi_calendar_local, INT64_MAX);
     assert_true(strlen(said) < BI_DATETIME_SIZE);
-    bi_datetime_describe(said, INT64_MAX, 0);
+    bi_datetime_describe(said, &bi_calendar_local, INT64_MAX, 0);
     assert_true(strlen(said) < BI_DATETIME_SIZE);
     bi_datetime_format_rfc3339(said, INT64_MIN);
     assert_true(strlen(said) < BI_DATETIME_SIZE);
+}
+
+/* Whatever TZ says. */
+static void a_zone_with_a_fixed_offset_is_an_argument(void **state)
+{
+    (void)state;
+    static const struct zone tokyo = {.fixed = true, .offset_s = 9 * 3600};
+    static const struct zone marquesas = {.fixed = true, .offset_s = -(9 * 3600 + 30 * 60)};
+    static const struct zone utc = {.fixed = true};
+    char error[BI_ERRMSG_SIZE] = "", said[BI_DATETIME_SIZE];
+    int64_t ms;
+
+    at("Europe/Berlin", "2026-12-24 23:00:00"); /* the 25th, 8:00 in Tokyo */
+    assert_true(bi_datetime_parse("tomorrow 9:00", &tokyo, now_ms, &ms, error));
+    assert_int_equal(ms, now_ms + 25 * HOUR);
+    assert_true(bi_datetime_parse("today", &tokyo, now_ms, &ms, error));
+    assert_int_equal(ms, now_ms - 8 * HOUR);
+    assert_true(bi_datetime_parse("2026-12-25 9:00 UTC", &tokyo, now_ms, &ms, error));
+    assert_int_equal(ms, now_ms + 10 * HOUR);
+    assert_false(bi_datetime_parse("9:00 CET", &tokyo, now_ms, &ms, error));
+    assert_non_null(strstr(error, "names a zone that is not yours"));
+
+    bi_datetime_format(said, &tokyo, now_ms);
+    assert_string_equal(said, "2026-12-25 08:00:00 +09:00");
+    assert_true(bi_datetime_parse(said, &utc, 1, &ms, error));
+    assert_int_equal(ms, now_ms);
+    bi_datetime_describe(said, &marquesas, now_ms, now_ms);
+    assert_string_equal(said, "Thu 2026-12-24 13:30:00 -09:30, now");
+    bi_datetime_describe(said, &utc, now_ms, now_ms);
+    assert_string_equal(said, "Thu 2026-12-24 23:00:00 UTC, now");
 }
 
 /* Every half hour of some days in which clocks change, and of some in which they do not. */
@@ -658,7 +688,7 @@ static void what_is_said_of_a_moment_can_be_read(void **state)
         at(zones[i % COUNT_OF(zones)], days[i / COUNT_OF(zones)]);
         for (int64_t ms = now_ms; ms < now_ms + 2 * DAY; ms += 30 * MINUTE) {
             char said[BI_DATETIME_SIZE], stamp[BI_DATETIME_SIZE];
-            bi_datetime_format(said, ms);
+            bi_datetime_format(said, &bi_calendar_local, ms);
             bi_datetime_format_rfc3339(stamp, ms);
             means(said, stamp);
             means(stamp, stamp);
@@ -706,6 +736,7 @@ int main(void)
         cmocka_unit_test(a_moment_is_said_in_the_zone_of_the_user),
         cmocka_unit_test(it_is_confirmed_with_its_day_zone_and_distance),
         cmocka_unit_test(a_moment_that_no_calendar_has_is_said_as_a_number),
+        cmocka_unit_test(a_zone_with_a_fixed_offset_is_an_argument),
         cmocka_unit_test(what_is_said_of_a_moment_can_be_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

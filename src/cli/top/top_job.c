@@ -55,7 +55,7 @@ static void add_field(struct page *page, const char *name, enum field_kind kind,
     else if (kind == FIELD_TIME && *(const int64_t *)value == 0)
         return;
     else if (kind == FIELD_TIME)
-        bi_datetime_format(text, *(const int64_t *)value);
+        bi_datetime_format(text, &bi_calendar_local, *(const int64_t *)value);
     bi_top_page_add_line(page, "%-16s %s", name, text);
 }
 
