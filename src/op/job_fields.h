@@ -25,6 +25,8 @@
 #ifndef BI_JOB_FIELDS_H
 #define BI_JOB_FIELDS_H
 
+#include "util/sized_struct.h"
+
 #include <bide/job.h>
 
 /* clang-format off */
@@ -89,6 +91,8 @@
     X(TIMESTAMP, expires_at)  \
     X(DURATION, retain)
 /* clang-format on */
+
+BI_SIZED_STRUCT_ENDS_WITH(bide_put_options, retain_ms);
 
 /* Of EXT: code for the members of bide_put_options only. */
 #define BI_JOB_IF_PUT_RETRIES(...)   __VA_ARGS__

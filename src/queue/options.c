@@ -361,11 +361,7 @@ static bool is_one_of(const char *const *names, const char *name)
     return false;
 }
 
-/* No padding at the end: see bi_sized_struct_copy(). */
-#define ENDS_WITH(type, member) \
-    _Static_assert(offsetof(type, member) + sizeof(((type *)0)->member) == sizeof(type), #type)
-ENDS_WITH(bide_options, recovery_user);
-ENDS_WITH(bide_put_options, retain_ms);
+BI_SIZED_STRUCT_ENDS_WITH(bide_options, recovery_user);
 
 int bi_options_merge(const bide_options *given, const struct bi_url *url,
                      const char *const *backend_params, bide_options *requested)

@@ -54,9 +54,7 @@ bool bi_worker_is_current(const bide_worker *worker)
 
 /* ---- creation ---- */
 
-/* No padding at its end: see bi_sized_struct_copy(). */
-_Static_assert(offsetof(bide_worker_options, user) + sizeof(void *) == sizeof(bide_worker_options),
-               "bide_worker_options");
+BI_SIZED_STRUCT_ENDS_WITH(bide_worker_options, user);
 
 static int check_options(const bide_worker_options *options)
 {

@@ -5,6 +5,8 @@
 #ifndef BI_SIZED_STRUCT_H
 #define BI_SIZED_STRUCT_H
 
+#include <stddef.h>
+
 /*
  * Copies an options struct of a program that was compiled with another version of the library
  * over *to, which holds the defaults and our size; the first member of both is the size. Members
@@ -14,5 +16,10 @@
  * leaves it undefined, and a later member would occupy it.
  */
 int bi_sized_struct_copy(void *to, const void *from, const char *init, char *error);
+
+/* Does not compile if there is padding behind the last member. */
+#define BI_SIZED_STRUCT_ENDS_WITH(type, member)                                          \
+    _Static_assert(offsetof(type, member) + sizeof(((type *)0)->member) == sizeof(type), \
+                   #type " has padding behind " #member)
 
 #endif
