@@ -284,5 +284,5 @@ int bi_cli_print_json(const struct cli *cli, json_t *value)
     json_decref(value);
     if (ok || exit != BI_EXIT_OK)
         return exit;
-    return bi_cli_error(cli, BI_EXIT_FAILED, "there is not enough memory for the answer");
+    return bi_cli_error(cli, BI_EXIT_FAILED, "cannot print the result: out of memory");
 }

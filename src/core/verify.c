@@ -49,7 +49,7 @@ static const char *compare_job(const struct core *core, const struct job *job,
 #define NONE(kind, name) .name = BI_JOB_NONE_##kind,
 #define COMPARE_FIELD(kind, name) \
     if (ext->name != image->name) \
-        return #name " is another";
+        return #name " differs";
 
 /* Compares what is stored whenever it changes. Counters and times may have changed since. */
 static const char *compare_ext(const struct job_ext *ext, const struct bi_image *image)

@@ -184,9 +184,9 @@ json_t *bi_job_json_parse(const char *text, size_t size, char *error)
     if (value != NULL && json_is_object(value))
         return value;
     if (value != NULL)
-        bi_errmsg_set(error, "it is no JSON object");
+        bi_errmsg_set(error, "not a JSON object");
     else
-        bi_errmsg_set(error, "it is no JSON: %.200s, at byte %d", reason.text, reason.position);
+        bi_errmsg_set(error, "not JSON: %.200s, at byte %d", reason.text, reason.position);
     json_decref(value);
     return NULL;
 }
@@ -231,7 +231,7 @@ static bool read_base64(const char *name, const json_t *value, bide_slice *bytes
         slot++;
     buffers->blocks[slot] = malloc(size + 1);
     if (buffers->blocks[slot] == NULL)
-        return bi_errmsg_set(error, "there is not enough memory for \"%s_base64\"", name);
+        return bi_errmsg_set(error, "out of memory for \"%s_base64\"", name);
     *bytes = (bide_slice){buffers->blocks[slot], size};
     return bi_base64_decode(text, length, buffers->blocks[slot]) ||
            bi_errmsg_set(error, "\"%s_base64\" is not base64", name);
@@ -245,7 +245,7 @@ static bool read_bytes(const struct job_field *field, const json_t *value, bool 
     if (!json_is_string(value))
         return bi_errmsg_set(error, "\"%s\" must be a string", field->name);
     if (*data != NULL)
-        return bi_errmsg_set(error, "\"%s\" is there twice: as a string and in base64",
+        return bi_errmsg_set(error, "\"%s\" is given twice: as a string and in base64",
                              field->name);
     if (encoded && !read_base64(field->name, value, &bytes, buffers, error))
         return false;
@@ -308,7 +308,7 @@ static bool read_value(const char *name, const json_t *value, size_t *hint, bide
     if (encoded)
         field = find_base64_field(name, hint);
     if (field == NULL)
-        return bi_errmsg_set(error, "a job has no \"%.60s\"", name);
+        return bi_errmsg_set(error, "unknown name \"%.60s\"", name);
     if (field->type == JOB_FIELD_BYTES)
         return read_bytes(field, value, encoded, job, buffers, error);
     if (field->type == JOB_FIELD_TOPIC)
@@ -325,9 +325,9 @@ static bool check_job(const json_t *object, const bide_job *job, char *error)
 {
     const json_t *size = json_object_get(object, "body_size");
     if (job->topic[0] == 0)
-        return bi_errmsg_set(error, "there is no \"topic\"");
+        return bi_errmsg_set(error, "\"topic\" is missing");
     if (job->body == NULL)
-        return bi_errmsg_set(error, "there is no \"body\"");
+        return bi_errmsg_set(error, "\"body\" is missing");
     if (size != NULL && json_integer_value(size) != (json_int_t)job->body_size)
         return bi_errmsg_set(error, "\"body\" has %zu bytes, but \"body_size\" is %lld",
                              job->body_size, (long long)json_integer_value(size));
@@ -348,7 +348,7 @@ bool bi_job_json_decode(const json_t *object, bide_job *job, struct job_json_buf
     job->priority = BIDE_DEFAULT_PRIORITY;
     job->max_retries = BIDE_NO_RETRY_LIMIT;
     if (!json_is_object(object))
-        return bi_errmsg_set(error, "it is no JSON object");
+        return bi_errmsg_set(error, "not a JSON object");
     json_object_foreach((json_t *)(uintptr_t)object, name, value)
     {
         if (!read_value(name, value, &hint, job, buffers, error))

@@ -230,8 +230,8 @@ static void a_line_needs_a_topic_and_a_body(void)
         "import", "--json");
     EQ(number_in(json_at(child->out, 0), "jobs"), 2);
     EQ(count_jobs("a", BIDE_STATE_READY), 2);
-    HAS(run_expect_input(7, "{\"topic\":\"a\"}\n", "import")->err, "line 1: there is no \"body\"");
-    HAS(run_expect_input(7, "{\"body\":\"a\"}\n", "import")->err, "line 1: there is no \"topic\"");
+    HAS(run_expect_input(7, "{\"topic\":\"a\"}\n", "import")->err, "line 1: \"body\" is missing");
+    HAS(run_expect_input(7, "{\"body\":\"a\"}\n", "import")->err, "line 1: \"topic\" is missing");
 }
 
 static void of_a_stream_nothing_behind_a_bad_line_is_taken(void)
@@ -241,7 +241,7 @@ static void of_a_stream_nothing_behind_a_bad_line_is_taken(void)
                                            "{\"topic\":\"a\",\"bod\":\"two\"}\n"
                                            "{\"topic\":\"a\",\"body\":\"three\"}\n",
                                            "import");
-    HAS(child->err, "line 2: a job has no \"bod\"");
+    HAS(child->err, "line 2: unknown name \"bod\"");
     HAS(child->err,
         "all lines before line 2 are imported; continue with: bide import --from-line 2");
     EQ(count_jobs("a", BIDE_STATE_READY), 1);
@@ -275,7 +275,7 @@ static void of_a_bad_file_nothing_is_taken(void)
     const char *path = test_path("bad.jsonl");
     write_text(path, "{\"topic\":\"a\",\"body\":\"one\"}\n{\"topic\":\"a\",\"body\":\"tw");
     struct child *child = run_expect(7, "import", path);
-    HAS(child->err, "line 2: it is no JSON");
+    HAS(child->err, "line 2: not JSON");
     HAS(child->err, "nothing was imported");
     EQ(count_jobs("a", BIDE_STATE_READY), 0);
 }

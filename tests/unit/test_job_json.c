@@ -339,31 +339,31 @@ static void check_value(const char *name, const char *value, const char *part)
 static void what_is_no_job_is_refused(void **state)
 {
     (void)state;
-    refused_with("", "no JSON");
-    refused_with("{", "no JSON");
-    refused_with("[]", "no JSON object");
-    refused_with("7", "no JSON");
-    refused_with("{\"topic\":\"a\",\"body\":\"x\"", "no JSON");
-    refused_with("{\"topic\":\"a\",\"body\":\"x\"} x", "no JSON");
-    refused_with("{\"topic\":\"a\",\"body\":\"\xff\"}", "no JSON");
+    refused_with("", "not JSON");
+    refused_with("{", "not JSON");
+    refused_with("[]", "not a JSON object");
+    refused_with("7", "not JSON");
+    refused_with("{\"topic\":\"a\",\"body\":\"x\"", "not JSON");
+    refused_with("{\"topic\":\"a\",\"body\":\"x\"} x", "not JSON");
+    refused_with("{\"topic\":\"a\",\"body\":\"\xff\"}", "not JSON");
     refused_with("{\"topic\":\"a\",\"topic\":\"a\",\"body\":\"x\"}", "duplicate");
-    refused_with("{\"body\":\"x\"}", "no \"topic\"");
-    refused_with("{\"topic\":\"a\"}", "no \"body\"");
-    refused_with("{\"topic\":\"a\",\"body_size\":0}", "no \"body\"");
+    refused_with("{\"body\":\"x\"}", "\"topic\" is missing");
+    refused_with("{\"topic\":\"a\"}", "\"body\" is missing");
+    refused_with("{\"topic\":\"a\",\"body_size\":0}", "\"body\" is missing");
     refused_with("{\"topic\":\"a\",\"body\":\"x\",\"state\":\"delayed\"}", "run_at_ms");
 }
 
 static void unknown_names_are_refused(void **state)
 {
     (void)state;
-    check_value("colour", "1", "no \"colour\"");
-    check_value("", "1", "no \"\"");
-    check_value("_base64", "\"\"", "no \"_base64\"");
-    check_value("Id", "1", "no \"Id\"");
-    check_value("bod", "\"\"", "no \"bod\"");
-    check_value("id_base64", "\"\"", "no \"id_base64\"");
-    check_value("topic_base64", "\"YQ==\"", "no \"topic_base64\"");
-    check_value("keys", "\"\"", "no \"keys\"");
+    check_value("colour", "1", "unknown name \"colour\"");
+    check_value("", "1", "unknown name \"\"");
+    check_value("_base64", "\"\"", "unknown name \"_base64\"");
+    check_value("Id", "1", "unknown name \"Id\"");
+    check_value("bod", "\"\"", "unknown name \"bod\"");
+    check_value("id_base64", "\"\"", "unknown name \"id_base64\"");
+    check_value("topic_base64", "\"YQ==\"", "unknown name \"topic_base64\"");
+    check_value("keys", "\"\"", "unknown name \"keys\"");
 }
 
 static void values_of_another_type_are_refused(void **state)
@@ -396,7 +396,7 @@ static void what_no_job_can_have_is_refused(void **state)
     check_value("ttr_ms", "4294967295001", "\"ttr_ms\"");
     check_value("created_ms", "7258118400001", "\"created_ms\"");
     check_value("reserves", "-1", "\"reserves\"");
-    check_value("reserves", "99999999999999999999", "no JSON");
+    check_value("reserves", "99999999999999999999", "not JSON");
     check_value("key", "\"\"", "\"key\" has 0 bytes");
 }
 
