@@ -5,34 +5,12 @@
 
 #include <string.h>
 
-/* ---- tables of figures: all are 64 bits wide ---- */
-
-struct stat_field {
-    const char *name;
-    size_t offset;
-};
+/* ---- tables of figures ---- */
 
 static const struct stat_field counts[] = {
     {"ready", offsetof(bide_counts, ready)},     {"urgent", offsetof(bide_counts, urgent)},
     {"delayed", offsetof(bide_counts, delayed)}, {"reserved", offsetof(bide_counts, reserved)},
     {"buried", offsetof(bide_counts, buried)},   {"done", offsetof(bide_counts, done)},
-};
-
-static const struct stat_field counters[] = {
-    {"puts", offsetof(bide_counters, puts)},
-    {"reserves", offsetof(bide_counters, reserves)},
-    {"deletes", offsetof(bide_counters, deletes)},
-    {"dones", offsetof(bide_counters, dones)},
-    {"releases", offsetof(bide_counters, releases)},
-    {"fails", offsetof(bide_counters, fails)},
-    {"timeouts", offsetof(bide_counters, timeouts)},
-    {"buries", offsetof(bide_counters, buries)},
-    {"kicks", offsetof(bide_counters, kicks)},
-    {"touches", offsetof(bide_counters, touches)},
-    {"expired", offsetof(bide_counters, expired)},
-    {"retired", offsetof(bide_counters, retired)},
-    {"purged", offsetof(bide_counters, purged)},
-    {"pauses", offsetof(bide_counters, pauses)},
 };
 
 static void show_number(const struct cli *cli, const char *name, uint64_t number)
@@ -59,7 +37,7 @@ static void show_counters(const struct cli *cli, const bide_counters *total)
 {
     if (cli->out_terminal)
         putchar('\n');
-    SHOW(cli, counters, total);
+    SHOW(cli, bi_job_json_counters, total);
 }
 
 /* A plain beanstalkd does not know it. */

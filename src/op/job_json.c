@@ -86,11 +86,6 @@ json_t *bi_job_json_encode(const bide_job *job)
 
 /* ---- topics and figures: numbers of 64 bits ---- */
 
-struct stat_field {
-    const char *name;
-    size_t offset;
-};
-
 #define STAT(of, name)                   \
     {                                    \
 #name, offsetof(bide_##of, name) \
@@ -102,7 +97,7 @@ static const struct stat_field counts[] = {
     STAT(counts, buried),  STAT(counts, done),  STAT(counts, urgent),
 };
 
-static const struct stat_field counters[] = {
+const struct stat_field bi_job_json_counters[] = {
     STAT(counters, puts),     STAT(counters, reserves), STAT(counters, deletes),
     STAT(counters, dones),    STAT(counters, releases), STAT(counters, fails),
     STAT(counters, timeouts), STAT(counters, buries),   STAT(counters, kicks),
@@ -153,7 +148,7 @@ json_t *bi_job_json_encode_topic(const bide_topic_stats *topic)
     bool ok = object != NULL &&
               json_object_set_new(object, "name", json_string(topic->name)) == 0 &&
               write_group(object, "jobs", STATS(counts), &topic->jobs) &&
-              write_group(object, "total", STATS(counters), &topic->total) &&
+              write_group(object, "total", STATS(bi_job_json_counters), &topic->total) &&
               write_stats(object, STATS(topic_fields), topic) &&
               json_object_set_new(object, "paused", json_boolean(topic->paused)) == 0 &&
               write_stats(object, STATS(pause_fields), topic);
@@ -164,7 +159,7 @@ json_t *bi_job_json_encode_stats(const bide_stats *stats)
 {
     json_t *object = json_object();
     bool ok = object != NULL && write_group(object, "jobs", STATS(counts), &stats->jobs) &&
-              write_group(object, "total", STATS(counters), &stats->total) &&
+              write_group(object, "total", STATS(bi_job_json_counters), &stats->total) &&
               write_stats(object, STATS(queue_fields), stats) &&
               json_object_set_new(object, "draining", json_boolean(stats->draining)) == 0;
     return finish_object(object, ok);

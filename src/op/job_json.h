@@ -23,6 +23,14 @@ json_t *bi_job_json_encode(const bide_job *job);
 json_t *bi_job_json_encode_topic(const bide_topic_stats *topic);
 json_t *bi_job_json_encode_stats(const bide_stats *stats);
 
+/* The numbers of bide_counters, in order: all are 64 bits wide. */
+struct stat_field {
+    const char *name;
+    size_t offset;
+};
+#define BI_JOB_JSON_COUNTERS (offsetof(bide_counters, room_) / sizeof(uint64_t))
+extern const struct stat_field bi_job_json_counters[BI_JOB_JSON_COUNTERS];
+
 /* Adds bytes under a name, or under the name with _base64. */
 bool bi_job_json_set_bytes(json_t *object, const char *name, const void *data, size_t size);
 
