@@ -35,16 +35,21 @@ static struct entry **lower_bound(const bide_worker *worker, const char *topic)
     return low;
 }
 
-const struct entry *bi_registry_lookup(const bide_worker *worker, const char *topic)
-{
-    assert(worker->entry_count > 0); /* a worker without handlers does not start */
-    return lower_bound(worker, topic)[0];
-}
-
 static struct entry *find(const bide_worker *worker, const char *topic)
 {
     struct entry *entry = worker->entry_count == 0 ? NULL : lower_bound(worker, topic)[0];
     return entry != NULL && strcmp(entry->topic, topic) == 0 ? entry : NULL;
+}
+
+const struct entry *bi_registry_lookup(const bide_worker *worker, const char *topic)
+{
+    /* The topic of a reserved job is the server's word. */
+    static char name[] = "(no handler)";
+    static const struct entry no_handler = {.topic = name};
+    const struct entry *entry = find(worker, topic);
+
+    assert(worker->entry_count > 0); /* a worker without handlers does not start */
+    return entry != NULL ? entry : &no_handler;
 }
 
 static bool grow(bide_worker *worker)

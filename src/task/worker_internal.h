@@ -38,8 +38,8 @@
 /* The handler of one topic. */
 struct entry {
     char *topic;
-    const bide_type *type; /* NULL: bytes */
-    bide_handler_call *call;
+    const bide_type *type;   /* NULL: bytes */
+    bide_handler_call *call; /* NULL: the topic has no handler */
     bide_function *function;
     void *arg;
     bide_fallback_call *fallback_call; /* NULL: none */
@@ -224,7 +224,8 @@ void bi_worker_enter(struct callback_scope *scope, const bide_worker *worker);
 void bi_worker_leave(const struct callback_scope *scope);
 bool bi_worker_is_current(const bide_worker *worker);
 
-/* The topic must be registered: a reserve returns no other jobs. */
+/* Returns the entry of a topic; one without a function (call is NULL) if the topic is not registered,
+ * which only a faulty server causes: a reserve names the registered topics. Never NULL. */
 const struct entry *bi_registry_lookup(const bide_worker *worker, const char *topic);
 /* Wakes a stop: a condition that it waits for may have changed. */
 void bi_worker_notify(bide_worker *worker);

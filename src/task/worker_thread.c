@@ -206,12 +206,19 @@ static bool has_job(struct worker_thread *thread, bool *finished)
 
 /* ---- the handler ---- */
 
-/* Sets context->data. Returns BIDE_DONE, or the outcome of a job whose body cannot be decoded. */
+/* Sets context->data. Returns BIDE_DONE, or the outcome of a job that no handler can run: the topic
+ * is not one of this worker's, or the body cannot be decoded. */
 static int decode_body(struct bide_context *context)
 {
     const bide_type *type = context->entry->type;
 
     context->data = &context->body;
+    /* Retried, not buried: the job may be intact, and a worker of its topic may get it next. */
+    if (context->entry->call == NULL)
+        return bide_context_retry(context,
+                                  "the server delivered a job of topic \"%.100s\", which this "
+                                  "worker has no handler for and did not reserve from",
+                                  context->job.topic);
     if (type == NULL)
         return BIDE_DONE;
 

@@ -309,6 +309,30 @@ static void a_job_that_comes_when_it_stops_is_given_back_unbegun(void **state)
     fixture_free(fixture);
 }
 
+/* The topics are before, between and after those of the worker. */
+static void job_of_a_topic_without_handler_is_retried_and_runs_no_handler(void **state)
+{
+    (void)state;
+    static const char *const topics[] = {"a", "s", "tt", "z", ""};
+    struct fixture *fixture = fixture_new(1);
+    assert_int_equal(bide_worker_handle(fixture->worker, "r", fixture_handle, fixture), BIDE_OK);
+    assert_int_equal(bide_worker_start(fixture->worker), BIDE_OK);
+    for (size_t i = 0; i < COUNT_OF(topics); i++) {
+        uint64_t id = i + 1;
+        char text[40];
+        bide_job job = stub_job(id, 60000);
+        snprintf(job.topic, sizeof(job.topic), "%s", topics[i]);
+        snprintf(text, sizeof(text), "a job of topic \"%s\"", topics[i]);
+        fixture_add_job(fixture, job, (struct handler_plan){.respond = NULL});
+        struct stub_record fail = stub_await(fixture->stub, BIDE_OP_FAIL, id, 1);
+        assert_non_null(strstr(fail.text, text));
+        fixture_await(fixture, BIDE_WORK_RETRIED, id);
+        assert_int_equal(fixture_count(fixture, BIDE_WORK_STARTED, id), 0);
+        assert_false(fixture->started[id]);
+    }
+    fixture_end(fixture);
+}
+
 static void what_was_told_of_one_job_is_not_told_of_the_next(void **state)
 {
     (void)state;
@@ -556,6 +580,7 @@ int main(void)
         cmocka_unit_test(no_job_is_begun_while_as_many_answers_are_owed_as_there_are_threads),
         cmocka_unit_test(an_answer_that_fails_is_owed_before_the_next_handler_returns),
         cmocka_unit_test(a_job_that_comes_when_it_stops_is_given_back_unbegun),
+        cmocka_unit_test(job_of_a_topic_without_handler_is_retried_and_runs_no_handler),
         cmocka_unit_test(what_was_told_of_one_job_is_not_told_of_the_next),
         cmocka_unit_test(a_queue_that_is_shut_down_ends_the_run),
         cmocka_unit_test(a_handler_that_returns_when_told_to_stop_gives_its_job_back),
