@@ -57,15 +57,22 @@ void bi_op_traits_fail_timed_out(bide_op *op, const struct address *address, int
     bi_op_traits_fail(op, BIDE_TIMED_OUT, text);
 }
 
-void bi_op_traits_fail_malformed(bide_op *op, const struct address *address)
+void bi_op_traits_fail_decode(bide_op *op, int code, const struct address *address)
 {
     char text[BIDE_ERROR_SIZE];
+    bool no_memory = code == BIDE_ENOMEM;
 
-    snprintf(text, sizeof(text), "%s: the answer of the server at %.100s makes no sense",
+    snprintf(text, sizeof(text),
+             no_memory ? "%s: out of memory for the answer of the server at %.100s"
+                       : "%s: the answer of the server at %.100s makes no sense",
              bide_op_name(op->kind), address->name);
 
-    /* A malformed reply to a change does not prove whether it was executed. */
-    bi_op_traits_fail(op, bi_op_is(op, OP_REPEATABLE) ? BIDE_EIO : BIDE_EUNKNOWN, text);
+    /* A reply to a change that cannot be read does not prove whether it was executed. */
+    bi_op_traits_fail(op,
+                      !bi_op_is(op, OP_REPEATABLE) ? BIDE_EUNKNOWN
+                      : no_memory                  ? BIDE_ENOMEM
+                                                   : BIDE_EIO,
+                      text);
 }
 
 int bi_op_traits_reject(bide_op *op, int code, const char *format, ...)

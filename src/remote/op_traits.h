@@ -21,7 +21,8 @@ void bi_op_traits_fail_unreachable(bide_op *op, const char *reason);
 void bi_op_traits_fail_rejected(bide_op *op, const char *reason);
 /* BIDE_TIMED_OUT: its timeout passed while there was no connection, for so many seconds. */
 void bi_op_traits_fail_timed_out(bide_op *op, const struct address *address, int64_t seconds);
-void bi_op_traits_fail_malformed(bide_op *op, const struct address *address);
+/* The reply cannot be decoded: it is malformed, or (code is BIDE_ENOMEM) there is no memory for it. */
+void bi_op_traits_fail_decode(bide_op *op, int code, const struct address *address);
 
 /* Sets the error text of an op that submit rejects. Returns the code. */
 int bi_op_traits_reject(bide_op *op, int code, const char *format, ...)

@@ -514,6 +514,35 @@ static void unsubscribe_after_a_rejected_resubscribe_completes(void **state)
     completes(&end, BIDE_OK);
 }
 
+/* The cancel arrives before the client can send the unsubscribe, and after it was sent. */
+static void cancelled_unsubscribe_still_ends_the_stream(void **state)
+{
+    (void)state;
+    struct received_call received_call;
+    open_bided(QUICK);
+    for (int sent = 0; sent < 2; sent++) {
+        bide_op end = {.kind = BIDE_OP_UNSUBSCRIBE};
+        end.subscription.handle = subscribe_stream(11);
+        close_connection();
+        handshake_bided();
+        receive_call(&received_call, BIDE_OP_SUBSCRIBE);
+        received_call.call.feed = 22;
+        if (sent)
+            reply(&received_call, BIDE_OK);
+        if (sent)
+            exchange_ping();
+        submit(&end);
+        assert_int_equal(bide_cancel_op(server.queue, &end), BIDE_OK);
+        if (!sent)
+            reply(&received_call, BIDE_OK);
+        receive_call(&received_call, BIDE_OP_UNSUBSCRIBE);
+        assert_int_equal(received_call.call.feed, 22);
+        reply(&received_call, BIDE_OK);
+        completes(&end, BIDE_OK);
+        exchange_ping(); /* no call-cancel was sent before it */
+    }
+}
+
 static void handle_of_an_ended_stream_is_not_reused(void **state)
 {
     enum { ROUNDS = 30 };
@@ -821,6 +850,7 @@ int main(void)
         SCRIPT(first_events_call_after_reconnect_reports_loss),
         SCRIPT(events_after_a_rejected_resubscribe_subscribes_again),
         SCRIPT(unsubscribe_after_a_rejected_resubscribe_completes),
+        SCRIPT(cancelled_unsubscribe_still_ends_the_stream),
         SCRIPT(handle_of_an_ended_stream_is_not_reused),
         SCRIPT(unsubscribe_works_without_a_connection),
         SCRIPT(pending_ops_are_bounded),

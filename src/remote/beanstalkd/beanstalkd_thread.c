@@ -572,8 +572,10 @@ static void reconnect(struct beanstalkd *beanstalkd, int64_t now)
         bi_log(&beanstalkd->context.log, BIDE_LOG_INFO, "beanstalk: connected again");
         return;
     }
-    if (code == BIDE_OK)
+    if (code == BIDE_OK) {
         close(fd);
+        bi_text_copy(error, bide_code_text(BIDE_ENOMEM));
+    }
 
     retry_later(beanstalkd);
     bi_text_copy(beanstalkd->reason, error);

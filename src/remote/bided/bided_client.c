@@ -92,6 +92,7 @@ static int add(struct bided *bided, struct request *request, struct op_fifo *com
         bi_bided_event_stream_release(request);
         return bi_op_traits_reject(op, BIDE_ENOMEM, "out of memory");
     }
+    bi_bided_event_stream_added(bided, request);
 
     /* The request holds the encoded arguments; copies of the caller's bodies are not needed any
      * more. */
@@ -175,6 +176,10 @@ static int submit(struct backend *backend, bide_op *const *ops, size_t n)
 /* Cancels at the server if the server may know the request. Otherwise the request ends here. */
 static void cancel_request(struct bided *bided, struct request *request, struct op_fifo *completed)
 {
+    /* The stream has ended for the caller. Without its unsubscribe it would stay at the server, and
+     * fill up, until the connection ends. */
+    if (request->op->kind == BIDE_OP_UNSUBSCRIBE)
+        return;
     if (request->call.queued || request->sent) {
         bi_bided_send_cancel(bided, request);
         return;

@@ -220,6 +220,8 @@ void bi_bided_reconnect_abort_all(struct bided *bided, struct op_fifo *completed
  * the op, with its error text. Requests that an unsubscribe ends are added to completed. */
 int bi_bided_event_stream_prepare(struct bided *bided, struct request *request,
                                   struct op_fifo *completed);
+/* The prepared request is in the list: an unsubscribe ends its stream. */
+void bi_bided_event_stream_added(struct bided *bided, const struct request *request);
 /* False while its stream waits to be subscribed (again). */
 bool bi_bided_event_stream_is_ready(const struct request *request);
 /* True for an events call whose stream was unsubscribed: it must not be resent. */

@@ -130,11 +130,15 @@ static int prepare_subscribe(struct request *request)
 static int prepare_on_stream(struct bided *bided, struct request *request,
                              struct event_stream *stream)
 {
-    /* Otherwise send_or_fail() encodes it when the subscribe has the new number. The server may
-     * have rejected the last subscribe; without another one the call would wait for ever. */
-    bool ready = stream->subscribed
-                     ? bi_bided_request_encode(bided, request, stream->number)
-                     : stream->restoring || !bided->connected || resubscribe(bided, stream);
+    /* While the stream is being subscribed again, this number is wrong, and send_or_fail() encodes
+     * the request again with the new one. Encode it here all the same: the second encoding then has
+     * its memory and cannot fail. */
+    bool ready = bi_bided_request_encode(bided, request, stream->number);
+
+    /* The server may have rejected the last subscribe; without another one the call would wait for
+     * ever. */
+    if (ready && !stream->subscribed && !stream->restoring && bided->connected)
+        ready = resubscribe(bided, stream);
     if (!ready)
         return bi_op_traits_reject(request->op, BIDE_ENOMEM, "out of memory");
 
@@ -191,13 +195,16 @@ int bi_bided_event_stream_prepare(struct bided *bided, struct request *request,
     if (has_lost_events(op, stream))
         return report_lost(op, stream);
 
-    int code = prepare_on_stream(bided, request, stream);
+    return prepare_on_stream(bided, request, stream);
+}
 
+void bi_bided_event_stream_added(struct bided *bided, const struct request *request)
+{
     /* Unlink now, not when the reply arrives: if the connection is lost meanwhile, the stream must
-     * not be restored. */
-    if (code == BIDE_PENDING && op->kind == BIDE_OP_UNSUBSCRIBE)
-        unlink_stream(bided, stream);
-    return code;
+     * not be restored. Not earlier either: an unsubscribe that fails leaves the stream as it was.
+     */
+    if (request->op->kind == BIDE_OP_UNSUBSCRIBE)
+        unlink_stream(bided, request->stream);
 }
 
 bool bi_bided_event_stream_is_ready(const struct request *request)

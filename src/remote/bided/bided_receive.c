@@ -151,7 +151,7 @@ static void decode_substitute(const struct bided *bided, const struct request *r
                                          request->response_size, NULL);
 
     if (code != BIDE_OK) {
-        bi_op_traits_fail_malformed(op, &bided->address);
+        bi_op_traits_fail_decode(op, code, &bided->address);
         return;
     }
 
@@ -177,7 +177,7 @@ static void decode_response(const struct bided *bided, struct request *request)
                                          request->response_size, &request->number);
 
     if (code != BIDE_OK)
-        bi_op_traits_fail_malformed(op, &bided->address);
+        bi_op_traits_fail_decode(op, code, &bided->address);
     else if (op->private_.status != BIDE_OK && op->error[0] == 0)
         bi_op_traits_set_code(op, op->private_.status);
 
