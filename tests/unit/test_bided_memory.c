@@ -91,7 +91,7 @@ static void answer_call(void)
                                          .token = 6,
                                          .state = BIDE_STATE_RESERVED,
                                          .topic = "t",
-                                         .body = bide_buf_new("body", 4),
+                                         .body = "body",
                                          .body_size = 4};
         op->reserve.count = 1;
         asked.reserves++;
