@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * beanstalkd_client - the backend functions: submit, cancel, shutdown, close; and the table of
- * supported ops.
+ * beanstalkd_client - the functions of the client, its connections, and the table of supported ops.
  *
- * The calling threads only queue exchanges and set flags; the I/O thread does the rest.
+ * The calling threads only queue exchanges; the I/O thread does the rest.
  */
 #include "remote/beanstalkd/beanstalkd_client.h"
 
 #include "op/op_args.h"
-#include "remote/op_traits.h"
+#include "remote/beanstalk_handshake.h"
 #include "util/clock.h"
 #include "util/text.h"
-#include "util/thread.h"
 
-#include <errno.h>
-#include <stdio.h>
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <time.h>
 #include <unistd.h>
+
+/* SPARE_MAX bounds the connections for blocked reserves; SPARE_KEEP idle ones are retained for
+ * reuse. */
+#define SPARE_MAX  (REMOTE_POLL_MAX - 1)
+#define SPARE_KEEP 8
 
 /* ---- supported ops ---- */
 
@@ -59,7 +59,7 @@ const struct op_handler *bi_beanstalkd_client_find_handler(bide_op_kind kind)
 
 int bi_beanstalkd_client_reject_unsupported(bide_op *op, const char *what)
 {
-    return bi_op_traits_reject(op, BIDE_ENOTSUP,
+    return bi_remote_op_reject(op, BIDE_ENOTSUP,
                                "the server is a plain beanstalkd, which does not know %s", what);
 }
 
@@ -83,254 +83,388 @@ int bi_beanstalkd_client_map_error(const struct beanstalkd *beanstalkd, bide_op 
 
     for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++)
         if (bi_beanstalkd_client_reply_is(reply, errors[i].word))
-            return bi_op_traits_reject(op, errors[i].code, "%s", bide_code_text(errors[i].code));
-    return bi_op_traits_reject(op, BIDE_EIO, "the server at %.90s says %.40s",
-                               beanstalkd->address.name, reply->word);
+            return bi_remote_op_reject(op, errors[i].code, "%s", bide_code_text(errors[i].code));
+    return bi_remote_op_reject(op, BIDE_EIO, "the server at %.90s says %.40s",
+                               beanstalkd->remote.address.name, reply->word);
 }
 
-/* ---- submit ---- */
+/* ---- ops ---- */
 
-static struct beanstalkd *beanstalkd_of(struct backend *backend)
+static int check(bide_op *op)
 {
-    return (struct beanstalkd *)(void *)backend;
+    return bi_beanstalkd_client_find_handler(op->kind) != NULL
+               ? BIDE_OK
+               : bi_remote_op_reject(op, BIDE_ENOTSUP,
+                                     "the server is a plain beanstalkd, which cannot do that");
 }
 
-static void wake_thread(const struct beanstalkd *beanstalkd)
-{
-    uint64_t one = 1;
-    ssize_t written = write(beanstalkd->wake_fd, &one, sizeof(one));
-    (void)written; /* fails only by overflow, and then the thread is awake anyway */
-}
-
-static int check_op(const struct beanstalkd *beanstalkd, bide_op *op)
-{
-    /* Without a completion queue or a blocking caller the result could never be reported. */
-    if (op->cq == NULL && op->private_.wake == NULL)
-        return bi_op_traits_reject(op, BIDE_EINVAL,
-                                   "the op must wait for the server and names no completion queue");
-
-    if (bi_beanstalkd_client_find_handler(op->kind) == NULL)
-        return bi_op_traits_reject(op, BIDE_ENOTSUP,
-                                   "the server is a plain beanstalkd, which cannot do that");
-
-    /* After shutdown a finish_and_reserve still finishes; only its reserve part is closed. */
-    if (atomic_load(&beanstalkd->shut) && bi_op_is(op, OP_RESERVES) && !bi_op_is(op, OP_TWO_PARTS))
-        return bi_op_traits_reject(op, BIDE_CLOSED, "the queue was closed");
-    return BIDE_OK;
-}
-
-static struct exchange *new_exchange(const struct beanstalkd *beanstalkd, bide_op *op)
+static struct remote_op *new_op(struct remote *remote, bide_op *op, bool shut)
 {
     struct exchange *exchange = calloc(1, sizeof(*exchange));
 
     if (exchange == NULL)
         return NULL;
-
-    const int64_t *timeout = bi_op_timeout(op);
-    exchange->op = op;
+    bi_remote_op_init(remote, &exchange->base, op, shut);
+    exchange->base.bytes = op->private_.bytes;
     exchange->handler = bi_beanstalkd_client_find_handler(op->kind);
-
-    int64_t timeout_ms = timeout == NULL ? 0 : *timeout;
-    exchange->waits = timeout_ms != 0;
-    exchange->bytes = exchange->waits ? 0 : op->private_.bytes;
-    /* A negative timeout means forever. An op that does not wait gets connect_timeout, which counts
-     * only while there is no connection. */
-    int64_t wait_us = exchange->waits ? timeout_ms * 1000 : beanstalkd->address.connect_timeout;
-    exchange->deadline = wait_us < 0 ? BEANSTALKD_NEVER : bi_clock_boot() + wait_us;
-    return exchange;
+    return &exchange->base;
 }
 
-static bool is_full(const struct beanstalkd *beanstalkd, const struct exchange *exchange)
+/* The I/O thread reads the arguments after submit has returned. */
+static int prepare(struct remote *remote, struct remote_op *op)
 {
-    const bide_options *options = &beanstalkd->context.options;
-    /* A single op above the byte limit is accepted when nothing else is pending; otherwise it could
-     * never be sent. */
-    return !exchange->waits && beanstalkd->pending_ops > 0 &&
-           (beanstalkd->pending_ops >= options->max_pending_ops ||
-            beanstalkd->pending_bytes + exchange->bytes > options->max_pending_bytes);
-}
-
-/* Wakes one blocked caller. Each caller that proceeds wakes the next one, so a completion does not
- * wake all of them. A caller that needs more bytes than are free waits for the next completion. */
-void bi_plain_let_in(struct beanstalkd *beanstalkd)
-{
-    const bide_options *options = &beanstalkd->context.options;
-    if (beanstalkd->callers > 0 &&
-        (beanstalkd->pending_ops == 0 || (beanstalkd->pending_ops < options->max_pending_ops &&
-                                          beanstalkd->pending_bytes < options->max_pending_bytes)))
-        pthread_cond_signal(&beanstalkd->below_limit);
-}
-
-/* Waits, with the lock, until the exchange fits the limits; then copies the arguments. An
- * asynchronous op fails with BIDE_EBUSY instead of waiting. */
-static int wait_for_room(struct beanstalkd *beanstalkd, const struct exchange *exchange)
-{
-    bide_op *op = exchange->op;
-
-    while (is_full(beanstalkd, exchange) && !beanstalkd->closing) {
-        if (op->private_.wake == NULL)
-            return bi_op_traits_reject(op, BIDE_EBUSY, "too many ops are pending");
-        beanstalkd->callers++;
-        pthread_cond_wait(&beanstalkd->below_limit, &beanstalkd->lock);
-        beanstalkd->callers--;
-    }
-
-    if (beanstalkd->closing)
-        return bi_op_traits_reject(op, BIDE_CLOSED, "the queue was closed");
-    if (exchange->waits && beanstalkd->waiting >= beanstalkd->context.options.max_waiters)
-        return bi_op_traits_reject(
-            op, BIDE_TOO_MANY_WAITERS, "%llu calls of this client wait, max_waiters is %u",
-            (unsigned long long)beanstalkd->waiting, beanstalkd->context.options.max_waiters);
-
-    /* The I/O thread reads the arguments after submit has returned. */
-    if (bi_op_args_dup(op) != BIDE_OK)
-        return bi_op_traits_reject(op, BIDE_ENOMEM, "out of memory");
+    (void)remote;
+    if (bi_op_args_dup(op->op) != BIDE_OK)
+        return bi_remote_op_reject(op->op, BIDE_ENOMEM, "out of memory");
     return BIDE_PENDING;
 }
 
-static void add(struct beanstalkd *beanstalkd, struct exchange *exchange)
+static void start(struct remote *remote, struct remote_op *op)
 {
-    exchange->prev = beanstalkd->last;
-    if (beanstalkd->last != NULL)
-        beanstalkd->last->next = exchange;
-    else
-        beanstalkd->first = exchange;
-    beanstalkd->last = exchange;
-
-    beanstalkd->waiting += exchange->waits;
-    beanstalkd->pending_ops += !exchange->waits;
-    beanstalkd->pending_bytes += exchange->bytes;
-
-    beanstalkd->has_work = true;
-    exchange->op->private_.waiter = exchange;
+    bi_beanstalkd_exchange_begin(bi_beanstalkd_of(remote), bi_exchange_of(op));
 }
 
-static int submit_one(struct beanstalkd *beanstalkd, bide_op *op)
+static bool cancel(struct remote *remote, struct remote_op *op)
 {
-    int code = check_op(beanstalkd, op);
+    struct exchange *exchange = bi_exchange_of(op);
 
+    if (!op->started)
+        return false;
+
+    /* A blocked reserve has no cancel command. Closing its connection ends it; tick() does. If a
+     * job arrives at the same time, beanstalkd releases it again. Any other command is executed at
+     * once: its reply completes the op. */
+    if (exchange->conn != NULL && exchange->conn->blocked && exchange->outstanding > 0) {
+        exchange->conn->abort = true;
+        bi_remote_wake(remote);
+    }
+    return true;
+}
+
+static void fail(struct remote *remote, struct remote_op *op, int code, const char *text)
+{
+    struct beanstalkd *beanstalkd = bi_beanstalkd_of(remote);
+
+    bi_beanstalkd_exchange_fail(beanstalkd, bi_exchange_of(op), code, text);
+    /* On a calling thread: the I/O thread may sleep for long, and callers may cancel many. */
+    if (!pthread_equal(pthread_self(), remote->thread))
+        bi_beanstalkd_exchange_free_ended(beanstalkd);
+}
+
+static void release(struct remote *remote, struct remote_op *op)
+{
+    struct beanstalkd *beanstalkd = bi_beanstalkd_of(remote);
+    struct exchange *exchange = bi_exchange_of(op);
+
+    if (!exchange->ended) { /* it was never listed */
+        free(exchange);
+        return;
+    }
+    /* The functions that led here still read it. */
+    exchange->next_ended = beanstalkd->ended;
+    beanstalkd->ended = exchange;
+}
+
+/* ---- connections ---- */
+
+static bool has_expected(const struct conn *conn)
+{
+    return conn->expected_head < conn->expected_size;
+}
+
+/* Its leases end, its expected replies fail. */
+static void close_conn(struct beanstalkd *beanstalkd, struct conn *conn)
+{
+    /* Unlink first: handlers called below must not find the connection and send on it. */
+    if (conn == beanstalkd->main) {
+        beanstalkd->main = NULL;
+        beanstalkd->max_job_size = 0; /* the next server may have another limit */
+    } else {
+        struct conn **from = &beanstalkd->spare;
+        while (*from != conn)
+            from = &(*from)->next;
+        *from = conn->next;
+        beanstalkd->spare_count--;
+    }
+
+    /* beanstalkd releases the jobs of a closed connection, so their leases end here, too. */
+    bi_beanstalkd_lease_free_conn(beanstalkd, conn);
+    bi_beanstalkd_conn_fail_expected(beanstalkd, conn);
+    bi_beanstalkd_conn_free(conn);
+}
+
+struct conn *bi_beanstalkd_client_acquire_conn(struct beanstalkd *beanstalkd)
+{
+    struct remote *remote = &beanstalkd->remote;
+    char reason[BIDE_ERROR_SIZE];
+
+    /* A connection with leases is not reused: a blocked reserve would delay their delete or
+     * touch. */
+    for (struct conn *each = beanstalkd->spare; each != NULL; each = each->next)
+        if (!each->broken && !each->blocked && !each->strays && each->leases == 0 &&
+            !has_expected(each))
+            return each;
+
+    if (beanstalkd->spare_count >= SPARE_MAX)
+        return NULL;
+
+    /* Blocks this thread, for connect_timeout at most. No handshake: the server's kind is known.
+     * To the peer of the main connection: a second lookup might find another server. */
+    struct io_wait io_wait = {.deadline = bi_clock_boot() + remote->address.connect_timeout,
+                              .stop_fd = remote->stop_fd};
+    const struct conn *main_conn = beanstalkd->main;
+    pthread_mutex_unlock(&remote->lock);
+    int fd = main_conn != NULL ? bi_remote_socket_connect_peer(
+                                     main_conn->fd, remote->address.trusted, &io_wait, reason)
+                               : bi_remote_socket_connect(&remote->address, &io_wait, reason);
+    struct conn *conn = fd < 0 ? NULL : bi_beanstalkd_conn_new(fd);
+    pthread_mutex_lock(&remote->lock);
+
+    if (conn == NULL) {
+        if (fd >= 0)
+            close(fd);
+        return NULL;
+    }
+    conn->next = beanstalkd->spare;
+    beanstalkd->spare = conn;
+    beanstalkd->spare_count++;
+    return conn;
+}
+
+static int connect_main(struct remote *remote, struct io_wait *io_wait, char *error)
+{
+    struct beanstalkd *beanstalkd = bi_beanstalkd_of(remote);
+    enum server_kind server_kind;
+    int fd = -1;
+    int code = bi_beanstalk_handshake_connect(&remote->address, io_wait, &fd, &server_kind, error);
+
+    assert(beanstalkd->main == NULL);
     if (code != BIDE_OK)
         return code;
 
-    struct exchange *exchange = new_exchange(beanstalkd, op);
-    if (exchange == NULL)
-        return bi_op_traits_reject(op, BIDE_ENOMEM, "out of memory");
-
-    pthread_mutex_lock(&beanstalkd->lock);
-    code = wait_for_room(beanstalkd, exchange);
-    if (code == BIDE_PENDING)
-        add(beanstalkd, exchange);
-    else
-        free(exchange);
-    bi_plain_let_in(beanstalkd); /* pass on the wakeup that this caller received */
-    pthread_mutex_unlock(&beanstalkd->lock);
-    return code;
+    beanstalkd->main = bi_beanstalkd_conn_new(fd);
+    if (beanstalkd->main != NULL)
+        return BIDE_OK;
+    close(fd);
+    bi_text_copy(error, bide_code_text(BIDE_ENOMEM));
+    return BIDE_ENOMEM;
 }
 
-static int submit(struct backend *backend, bide_op *const *ops, size_t n)
+/* Reads replies that arrived before a write failed. Their commands have been executed, and must
+ * not be reported as BIDE_EUNKNOWN. */
+static void read_pending(struct beanstalkd *beanstalkd, struct conn *conn)
 {
-    struct beanstalkd *beanstalkd = beanstalkd_of(backend);
-    int pending = 0;
+    struct pollfd polled = {.fd = conn->fd, .events = POLLIN};
+    while (!conn->eof && poll(&polled, 1, 0) > 0)
+        bi_beanstalkd_conn_read(beanstalkd, conn);
+}
 
-    for (size_t i = 0; i < n; i++) {
-        if (ops[i]->status != BIDE_PENDING)
-            continue;
+static void disconnect(struct remote *remote, const char *reason)
+{
+    struct beanstalkd *beanstalkd = bi_beanstalkd_of(remote);
 
-        int code = submit_one(beanstalkd, ops[i]);
-        if (code == BIDE_PENDING) {
-            pending++;
-            continue;
-        }
-        ops[i]->status = code;
-        beanstalkd->context.finish(ops[i]);
+    if (beanstalkd->main != NULL) {
+        read_pending(beanstalkd, beanstalkd->main);
+        bi_remote_thread_lost(remote, reason);
+        close_conn(beanstalkd, beanstalkd->main);
     }
 
-    /* One wakeup for all ops of this submit. */
-    wake_thread(beanstalkd);
-    return pending;
+    /* Otherwise the spare connections live on: their leases are valid. */
+    while (remote->closing && beanstalkd->spare != NULL)
+        close_conn(beanstalkd, beanstalkd->spare);
 }
 
-/* ---- cancel, shutdown, close ---- */
-
-static void cancel(struct backend *backend, bide_op *op)
+/* Closes spare connections that are broken, and idle ones above SPARE_KEEP. */
+static void close_unused(struct beanstalkd *beanstalkd)
 {
-    struct beanstalkd *beanstalkd = beanstalkd_of(backend);
+    size_t idle = 0;
 
-    pthread_mutex_lock(&beanstalkd->lock);
-    struct exchange *exchange = op->private_.waiter;
-    /* NULL: the op has completed. Otherwise the I/O thread decides what a cancel can still do. */
-    if (exchange != NULL)
-        atomic_store(&exchange->cancelled, true);
-    beanstalkd->has_work = true;
-    pthread_mutex_unlock(&beanstalkd->lock);
-    wake_thread(beanstalkd);
+    for (struct conn *each = beanstalkd->spare, *next; each != NULL; each = next) {
+        next = each->next;
+        bool busy = each->blocked || each->leases > 0 || has_expected(each);
+        if (each->broken)
+            read_pending(beanstalkd, each);
+        /* A stray job is released by closing, but only after the last lease of the connection. */
+        if (each->broken || each->abort || (!busy && (each->strays || ++idle > SPARE_KEEP))) {
+            close_conn(beanstalkd, each);
+            next = beanstalkd->spare; /* the handlers of lost replies may have changed the list */
+            idle = 0;
+        }
+    }
 }
 
-static void shut_down(struct backend *backend)
+/*
+ * ---- silence ----
+ *
+ * beanstalkd replies to the commands of a connection in order, and at once except for a reserve
+ * that waits. So the keepalive of struct remote is not needed: a reply that is due is a ping. If it
+ * is due for answer_timeout, and the server has neither sent nor read anything on that connection,
+ * the connection counts as lost. A blocked reserve proves nothing. While only such are outstanding,
+ * the client sends a harmless command on the main connection.
+ */
+
+static bool is_reply_due(const struct conn *conn)
 {
-    struct beanstalkd *beanstalkd = beanstalkd_of(backend);
-    pthread_mutex_lock(&beanstalkd->lock);
-    atomic_store(&beanstalkd->shut, true);
-    beanstalkd->has_work = true;
-    pthread_mutex_unlock(&beanstalkd->lock);
-    wake_thread(beanstalkd);
+    return !conn->broken && !conn->blocked && has_expected(conn);
 }
 
-static void free_beanstalkd(struct beanstalkd *beanstalkd)
+static bool has_blocked(const struct beanstalkd *beanstalkd)
 {
-    /* Set only if open failed before the I/O thread ran; that thread closes all connections. */
+    for (const struct conn *each = beanstalkd->spare; each != NULL; each = each->next)
+        if (each->blocked && !each->broken)
+            return true;
+    return false;
+}
+
+/* Returns when the next connection counts as lost, or when the server must be probed. */
+static int64_t silence_ends(const struct beanstalkd *beanstalkd)
+{
+    int64_t first = REMOTE_NEVER;
+
+    for (const struct conn *each = beanstalkd->spare; each != NULL; each = each->next)
+        if (is_reply_due(each) && each->active < first)
+            first = each->active;
+    if (beanstalkd->main != NULL && beanstalkd->main->active < first &&
+        (is_reply_due(beanstalkd->main) || has_blocked(beanstalkd)))
+        first = beanstalkd->main->active;
+    return first == REMOTE_NEVER ? first : first + beanstalkd->remote.address.answer_timeout;
+}
+
+/* Input that this thread had no time to read proves that the server is alive. */
+static bool has_no_input(const struct conn *conn, int64_t before)
+{
+    struct pollfd polled = {.fd = conn->fd, .events = POLLIN};
+    return is_reply_due(conn) && conn->active <= before && poll(&polled, 1, 0) == 0;
+}
+
+static void check_silence(struct beanstalkd *beanstalkd, int64_t now)
+{
+    int64_t before = now - beanstalkd->remote.address.answer_timeout;
+    struct conn *conn = beanstalkd->main;
+    bool silent = conn != NULL && has_no_input(conn, before);
+
+    if (silent)
+        conn->broken = conn->silent = true;
+    else if (conn != NULL && !conn->broken && !is_reply_due(conn) && conn->active <= before &&
+             has_blocked(beanstalkd))
+        /* The probe. Its reply, or its absence, is judged by the next check. */
+        bi_beanstalkd_conn_command(conn, NULL, 0, "list-tube-used");
+
+    /* All connections are to one server. If the main one is silent, blocked reserves are lost,
+     * too. */
+    for (struct conn *each = beanstalkd->spare; each != NULL; each = each->next)
+        if ((silent && each->blocked) || has_no_input(each, before))
+            each->broken = true;
+}
+
+/* ---- the I/O thread ---- */
+
+static int64_t tick(struct remote *remote, int64_t now)
+{
+    struct beanstalkd *beanstalkd = bi_beanstalkd_of(remote);
+
+    check_silence(beanstalkd, now);
+
+    /* Only this thread changes connections. */
+    pthread_mutex_unlock(&remote->lock);
     if (beanstalkd->main != NULL)
-        bi_beanstalkd_conn_free(beanstalkd->main);
+        bi_beanstalkd_conn_write(beanstalkd->main);
+    for (struct conn *each = beanstalkd->spare; each != NULL; each = each->next)
+        bi_beanstalkd_conn_write(each);
+    pthread_mutex_lock(&remote->lock);
 
-    pthread_mutex_destroy(&beanstalkd->lock);
-    pthread_cond_destroy(&beanstalkd->below_limit);
-    if (beanstalkd->wake_fd >= 0)
-        close(beanstalkd->wake_fd);
-    if (beanstalkd->stop_fd >= 0)
-        close(beanstalkd->stop_fd);
+    close_unused(beanstalkd);
+    bi_beanstalkd_exchange_free_ended(beanstalkd);
+
+    if (beanstalkd->main != NULL && beanstalkd->main->broken) {
+        remote->broken = true;
+        remote->silent = beanstalkd->main->silent;
+    }
+    return silence_ends(beanstalkd);
+}
+
+static void poll_conn(const struct conn *conn, struct pollfd *polled)
+{
+    *polled = (struct pollfd){.fd = conn->fd,
+                              .events = (short)(POLLIN | (conn->want_write ? POLLOUT : 0))};
+}
+
+static size_t poll_for(struct remote *remote, struct pollfd *polled)
+{
+    const struct beanstalkd *beanstalkd = bi_beanstalkd_of(remote);
+    size_t count = 1;
+
+    polled[0] = (struct pollfd){.fd = -1};
+    if (beanstalkd->main != NULL)
+        poll_conn(beanstalkd->main, &polled[0]);
+    for (const struct conn *each = beanstalkd->spare; each != NULL; each = each->next)
+        poll_conn(each, &polled[count++]);
+    return count;
+}
+
+static bool ready(struct remote *remote, const struct pollfd *polled, size_t count, char *reason)
+{
+    struct beanstalkd *beanstalkd = bi_beanstalkd_of(remote);
+
+    (void)reason; /* tick() finds broken connections */
+    pthread_mutex_lock(&remote->lock);
+    remote->activity++;
+    if (beanstalkd->main != NULL && polled[0].revents != 0)
+        bi_beanstalkd_conn_read(beanstalkd, beanstalkd->main);
+
+    /* Handlers may open connections, which are linked at the head, but never close one here. So
+     * the slots are in the order of the list, and no descriptor is reused. */
+    size_t i = 1;
+    for (struct conn *each = beanstalkd->spare; each != NULL && i < count; each = each->next) {
+        if (polled[i].fd != each->fd)
+            continue; /* opened after the poll */
+        if (polled[i++].revents != 0)
+            bi_beanstalkd_conn_read(beanstalkd, each);
+    }
+    pthread_mutex_unlock(&remote->lock);
+    return true;
+}
+
+/* ---- open and free ---- */
+
+static void free_beanstalkd(struct remote *remote)
+{
+    struct beanstalkd *beanstalkd = bi_beanstalkd_of(remote);
+
+    if (beanstalkd->main != NULL)
+        close_conn(beanstalkd, beanstalkd->main);
+    while (beanstalkd->spare != NULL)
+        close_conn(beanstalkd, beanstalkd->spare);
+    bi_beanstalkd_exchange_free_ended(beanstalkd);
     free(beanstalkd);
 }
 
-static void close_beanstalkd(struct backend *backend)
-{
-    struct beanstalkd *beanstalkd = beanstalkd_of(backend);
-    uint64_t one = 1;
-
-    shut_down(backend);
-
-    pthread_mutex_lock(&beanstalkd->lock);
-    beanstalkd->close_deadline = bi_clock_boot() + beanstalkd->address.connect_timeout;
-    beanstalkd->closing = true;
-    beanstalkd->has_work = true;
-    /* All callers that wait for room return BIDE_CLOSED. */
-    pthread_cond_broadcast(&beanstalkd->below_limit);
-    pthread_mutex_unlock(&beanstalkd->lock);
-
-    /* stop_fd ends a connect in progress; wake_fd ends a poll. */
-    ssize_t written = write(beanstalkd->stop_fd, &one, sizeof(one));
-    (void)written;
-
-    wake_thread(beanstalkd);
-    pthread_join(beanstalkd->thread, NULL);
-}
-
-static void free_closed(struct backend *backend)
-{
-    free_beanstalkd(beanstalkd_of(backend));
-}
+static const struct remote_client beanstalkd_client = {
+    .check = check,
+    .new_op = new_op,
+    .prepare = prepare,
+    .start = start,
+    .cancel = cancel,
+    .fail = fail,
+    .release = release,
+    .connect = connect_main,
+    .disconnect = disconnect,
+    .tick = tick,
+    .poll = poll_for,
+    .ready = ready,
+    .free = free_beanstalkd,
+};
 
 static const struct backend_ops beanstalkd_ops = {
     .may_block = true,
     .capabilities = BIDE_CAN_SHARE,
     .scheme = "beanstalk",
-    .submit = submit,
-    .cancel = cancel,
-    .shutdown = shut_down,
-    .close = close_beanstalkd,
-    .free = free_closed,
+    .submit = bi_remote_submit,
+    .cancel = bi_remote_cancel,
+    .shutdown = bi_remote_shutdown,
+    .close = bi_remote_close,
+    .free = bi_remote_free,
 };
-
-/* ---- open ---- */
 
 int bi_beanstalkd_client_open(const struct backend_context *context, const struct address *address,
                               int fd, struct backend **out, char *error)
@@ -345,27 +479,8 @@ int bi_beanstalkd_client_open(const struct backend_context *context, const struc
         return BIDE_ENOMEM;
     }
 
-    beanstalkd->base.ops = &beanstalkd_ops;
-    beanstalkd->context = *context;
-    beanstalkd->address = *address;
     beanstalkd->main = conn;
-
-    beanstalkd->random.state = context->options.seed;
     bi_keyed_hash_generate_secret(&beanstalkd->secret);
-
-    beanstalkd->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    beanstalkd->stop_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    pthread_mutex_init(&beanstalkd->lock, NULL);
-    pthread_cond_init(&beanstalkd->below_limit, NULL);
-
-    if (beanstalkd->wake_fd < 0 || beanstalkd->stop_fd < 0 ||
-        !bi_thread_start(&beanstalkd->thread, bi_beanstalkd_thread_run, beanstalkd)) {
-        snprintf(error, BIDE_ERROR_SIZE, "open: cannot create thread or eventfd: %s",
-                 strerror(errno));
-        free_beanstalkd(beanstalkd);
-        return BIDE_ESYSTEM;
-    }
-
-    *out = &beanstalkd->base;
-    return BIDE_OK;
+    return bi_remote_open(&beanstalkd->remote, &beanstalkd_client, &beanstalkd_ops, context,
+                          address, out, error);
 }

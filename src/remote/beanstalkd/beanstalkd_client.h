@@ -11,8 +11,9 @@
  * which the client makes up; each command on it goes to the lease's connection. When a connection
  * is lost, beanstalkd releases its jobs, and their leases end.
  *
- *     beanstalkd_client.c   the backend functions and the table of supported ops
- *     beanstalkd_thread.c   the I/O thread: connections, exchanges, timeouts
+ *     beanstalkd_client.c   the functions of the client (remote.h), its connections, and the table
+ *                           of supported ops
+ *     beanstalkd_exchange.c exchanges: an op and the commands that carry it out
  *     beanstalkd_conn.c     a connection: commands out, replies in
  *     beanstalkd_lease.c    leases by token
  *     beanstalkd_put.c      put, put_many
@@ -23,24 +24,16 @@
  *     beanstalkd_yaml.c     parser of stats
  *
  * Ordering   Commands on one connection are executed in order, and their replies arrive in order.
- * Failure    After a lost connection an exchange restarts if its command was not sent or the op is
- *            repeatable. Any other op completes with BIDE_EUNKNOWN.
- * Threads    A submitting thread creates an exchange and appends it to the list; the I/O thread
- *            does all the rest. The lock guards the list, its counters and flags.
+ * Threads    The lock is that of struct remote. Connections, leases and running exchanges are the
+ *            I/O thread's; handlers run there, with the lock.
  */
 #ifndef BI_BEANSTALKD_CLIENT_H
 #define BI_BEANSTALKD_CLIENT_H
 
-#include "backend/backend.h"
-#include "op/op_fifo.h"
-#include "remote/remote_address.h"
+#include "remote/remote.h"
 #include "util/keyed_hash.h"
 
-#include <pthread.h>
-#include <stdatomic.h>
-
-#define BEANSTALKD_NEVER INT64_MAX
-#define LEASE_BUCKETS    1024 /* buckets */
+#define LEASE_BUCKETS 1024
 
 struct beanstalkd;
 struct exchange;
@@ -69,25 +62,23 @@ struct op_handler {
     int *(*item)(struct exchange *exchange, size_t index);
 };
 
-/* One pending op, and the state of its commands. */
+/*
+ * One pending op, and the state of its commands. It is idle (not started), running (replies are
+ * outstanding) or blocked (its reserve waits at the server). Only idle and blocked ones time out: a
+ * running one ends with its replies, or with a connection that is silent for answer_timeout.
+ */
 struct exchange {
-    struct exchange *prev, *next;
-    bide_op *op;
+    struct remote_op base;
     const struct op_handler *handler;
     unsigned outstanding; /* commands without reply */
     int stage;            /* the handler's */
     int code;             /* result of the op, so far */
-    int abort_code;       /* why its connection was closed */
     bool lost, lost_sent; /* a reply is lost; its command had been sent */
-    bool started, ended;
-    bool again;   /* begun before: this is a restart */
-    bool told;    /* bulk: at least one item has a result from the server */
-    bool settled; /* its change has its result: the rest is repeatable */
-    bool waits;   /* deadline is the op's own timeout; else it is for a connection */
-    _Atomic bool cancelled;
-    int64_t deadline;
-    int64_t grace; /* added to the deadline because the server ends the wait */
-    uint64_t bytes;
+    bool ended;
+    bool again;        /* begun before: this is a restart */
+    bool told;         /* bulk: at least one item has a result from the server */
+    bool settled;      /* its change has its result: the rest is repeatable */
+    int64_t grace;     /* added to the deadline because the server ends the wait */
     struct conn *conn; /* of its reserve */
     bide_job *jobs;    /* results until they are handed over; owned */
     size_t job_count;
@@ -95,6 +86,7 @@ struct exchange {
     int finish_code;  /* finish_and_reserve: result of the finish, if settled */
     bool more;        /* topics: there is another page, after last_hash */
     uint64_t last_hash;
+    struct exchange *next_ended;
 };
 
 /* An expected reply and its exchange (NULL: the reply is ignored). */
@@ -111,6 +103,7 @@ struct conn {
     bool eof;        /* and nothing more can be read */
     bool silent;     /* broken because the server does not reply */
     bool blocked;    /* a reserve waits on it */
+    bool abort;      /* and is cancelled, which only the end of the connection does */
     bool want_write; /* the socket is full */
     bool strays;     /* holds a job without lease; closing releases it */
     size_t leases;
@@ -136,38 +129,26 @@ struct lease {
 };
 
 struct beanstalkd {
-    struct backend base;
-    struct backend_context context;
-    struct address address;
-    pthread_t thread;
-    int wake_fd, stop_fd;
-
-    pthread_mutex_t lock;
-    pthread_cond_t below_limit;    /* pending ops are below the limits; wakes one caller */
-    unsigned callers;              /* blocked on below_limit */
-    struct exchange *first, *last; /* all, in order of submission */
-    uint64_t pending_ops, pending_bytes, waiting;
-    bool has_work; /* a new exchange, a cancel or a shutdown */
-    _Atomic bool shut;
-    _Atomic bool closing;
-    int64_t close_deadline;
-
-    /* Only the I/O thread's. */
+    struct remote remote;
     struct conn *main;  /* NULL: disconnected */
     struct conn *spare; /* for reserves that wait */
     size_t spare_count;
     uint64_t max_job_size; /* of the server; 0: unknown */
     struct lease *leases[LEASE_BUCKETS];
     uint64_t last_token;
-    struct op_fifo completed;
-    struct exchange *completed_exchanges; /* freed at the end of the turn */
-    unsigned attempts;                    /* failed or lost connections since the last reply */
-    int64_t reconnect_at;
-    int64_t disconnected_at; /* valid without a connection */
-    struct bi_random random;
+    struct exchange *ended;       /* completed, freed at the end of the turn */
     struct bi_hash_secret secret; /* orders the pages of topics */
-    char reason[BIDE_ERROR_SIZE];
 };
+
+static inline struct beanstalkd *bi_beanstalkd_of(struct remote *remote)
+{
+    return (struct beanstalkd *)(void *)remote;
+}
+
+static inline struct exchange *bi_exchange_of(struct remote_op *op)
+{
+    return (struct exchange *)(void *)op;
+}
 
 /* ---- exchanges ---- */
 
@@ -188,26 +169,35 @@ void bi_beanstalkd_reserve_reply(struct beanstalkd *beanstalkd, struct exchange 
                                  size_t index, const struct reply *reply);
 void bi_beanstalkd_reserve_end(struct beanstalkd *beanstalkd, struct exchange *exchange);
 
+/* Starts an exchange on the main connection. */
+void bi_beanstalkd_exchange_begin(struct beanstalkd *beanstalkd, struct exchange *exchange);
 /* Completes the op. No reply may be outstanding. The error text is the code's own, unless the op
  * has one. The exchange stays readable until the turn ends. */
-void bi_beanstalkd_thread_complete(struct beanstalkd *beanstalkd, struct exchange *exchange,
-                                   int code);
+void bi_beanstalkd_exchange_complete(struct beanstalkd *beanstalkd, struct exchange *exchange,
+                                     int code);
+/* Completes an exchange that failed. A bulk op with at least one replied item succeeds, and only
+ * the other items fail. */
+void bi_beanstalkd_exchange_fail(struct beanstalkd *beanstalkd, struct exchange *exchange, int code,
+                                 const char *text);
+/* Restarts the exchange when there is a connection. Jobs that it has found are dropped. */
+void bi_beanstalkd_exchange_restart(struct beanstalkd *beanstalkd, struct exchange *exchange);
+/* Handles a reply, or (NULL) its loss. sent: the command had been written completely. */
+void bi_beanstalkd_exchange_handle_reply(struct beanstalkd *beanstalkd,
+                                         const struct expected *expected, const struct reply *reply,
+                                         bool sent);
 /* Returns whether the item must be sent. Items are BIDE_PENDING from then until they have a
  * result; an item that was not sent stays so, and is sent on the next connection. */
-bool bi_plain_item_asks(const struct exchange *exchange, int status);
+bool bi_beanstalkd_exchange_sends_item(const struct exchange *exchange, int status);
 /* Returns whether any item is BIDE_PENDING. */
-bool bi_plain_items_pending(struct exchange *exchange);
-/* Restarts the exchange when there is a connection. Jobs that it has found are dropped. */
-void bi_plain_restart(struct beanstalkd *beanstalkd, struct exchange *exchange);
+bool bi_beanstalkd_exchange_has_pending_items(struct exchange *exchange);
+/* Frees those that have completed. */
+void bi_beanstalkd_exchange_free_ended(struct beanstalkd *beanstalkd);
 /* Sets the error text of an op or item and returns BIDE_ENOTSUP. */
 int bi_beanstalkd_client_reject_unsupported(bide_op *op, const char *what);
 /* Maps a reply that no handler expects to a code, with an error text. */
 int bi_beanstalkd_client_map_error(const struct beanstalkd *beanstalkd, bide_op *op,
                                    const struct reply *reply);
 bool bi_beanstalkd_client_reply_is(const struct reply *reply, const char *word);
-void *bi_beanstalkd_thread_run(void *argument);
-/* With the lock: wakes one blocked caller if pending ops are below the limits. */
-void bi_plain_let_in(struct beanstalkd *beanstalkd);
 
 /* ---- connections (on the I/O thread) ---- */
 
@@ -225,14 +215,9 @@ void bi_beanstalkd_conn_write(struct conn *conn);
 void bi_beanstalkd_conn_read(struct beanstalkd *beanstalkd, struct conn *conn);
 /* The connection is lost: fails the expected replies. */
 void bi_beanstalkd_conn_fail_expected(struct beanstalkd *beanstalkd, struct conn *conn);
-/* Returns a spare connection without leases. NULL: too many, or connecting failed. */
-struct conn *bi_beanstalkd_thread_acquire_conn(struct beanstalkd *beanstalkd);
-/* Closes a connection. Its leases end, its expected replies fail. */
-void bi_beanstalkd_thread_close_conn(struct beanstalkd *beanstalkd, struct conn *conn);
-/* Handles a reply, or (NULL) its loss. sent: the command had been written completely. */
-void bi_beanstalkd_thread_handle_reply(struct beanstalkd *beanstalkd,
-                                       const struct expected *expected, const struct reply *reply,
-                                       bool sent);
+/* Returns a spare connection without leases. NULL: too many, or connecting failed. Releases the
+ * lock while it connects. */
+struct conn *bi_beanstalkd_client_acquire_conn(struct beanstalkd *beanstalkd);
 
 /* ---- leases ---- */
 

@@ -386,7 +386,7 @@ void bi_beanstalkd_conn_read(struct beanstalkd *beanstalkd, struct conn *conn)
         conn->in_used += total_size;
         /* Copied: the handler may queue commands, which moves the array. */
         struct expected expected = conn->expected[conn->expected_head++];
-        bi_beanstalkd_thread_handle_reply(beanstalkd, &expected, &reply, true);
+        bi_beanstalkd_exchange_handle_reply(beanstalkd, &expected, &reply, true);
     }
 }
 
@@ -395,7 +395,7 @@ void bi_beanstalkd_conn_fail_expected(struct beanstalkd *beanstalkd, struct conn
     while (conn->expected_head < conn->expected_size) {
         /* A command counts as sent when its last byte was written: only then can it be executed. */
         struct expected expected = conn->expected[conn->expected_head++];
-        bi_beanstalkd_thread_handle_reply(beanstalkd, &expected, NULL,
-                                          expected.end <= conn->written);
+        bi_beanstalkd_exchange_handle_reply(beanstalkd, &expected, NULL,
+                                            expected.end <= conn->written);
     }
 }

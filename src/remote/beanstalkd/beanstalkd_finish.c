@@ -8,7 +8,6 @@
  */
 #include "op/bulk.h"
 #include "remote/beanstalkd/beanstalkd_client.h"
-#include "remote/op_traits.h"
 #include "util/clock.h"
 
 #include <string.h>
@@ -63,29 +62,29 @@ static int send_delete(struct beanstalkd *beanstalkd, struct exchange *exchange,
 
 static void begin_delete(struct beanstalkd *beanstalkd, struct exchange *exchange)
 {
-    const bide_op *op = exchange->op;
+    const bide_op *op = exchange->base.op;
     bool done = op->kind == BIDE_OP_DONE;
 
     /* The exchange may be a restart, after the loss of the query of stage 1. */
     exchange->settled = false;
 
     if (done && op->finish.retain_ms > 0) {
-        bi_beanstalkd_thread_complete(
+        bi_beanstalkd_exchange_complete(
             beanstalkd, exchange,
-            bi_beanstalkd_client_reject_unsupported(exchange->op, "results that are kept"));
+            bi_beanstalkd_client_reject_unsupported(exchange->base.op, "results that are kept"));
         return;
     }
 
     int code = send_delete(beanstalkd, exchange, 0, done ? op->finish.id : op->lease.id,
                            done ? op->finish.token : op->lease.token);
     if (code != BIDE_PENDING)
-        bi_beanstalkd_thread_complete(beanstalkd, exchange, code);
+        bi_beanstalkd_exchange_complete(beanstalkd, exchange, code);
 }
 
 static void reply_delete(struct beanstalkd *beanstalkd, struct exchange *exchange, size_t index,
                          const struct reply *reply)
 {
-    bide_op *op = exchange->op;
+    bide_op *op = exchange->base.op;
     bool done = op->kind == BIDE_OP_DONE;
     uint64_t id = done ? op->finish.id : op->lease.id;
     uint64_t token = done ? op->finish.token : op->lease.token;
@@ -107,7 +106,7 @@ static void reply_delete(struct beanstalkd *beanstalkd, struct exchange *exchang
  * by another client. */
 static void end_delete(struct beanstalkd *beanstalkd, struct exchange *exchange)
 {
-    const bide_op *op = exchange->op;
+    const bide_op *op = exchange->base.op;
 
     if (exchange->stage == 0 && exchange->code == BIDE_NOT_FOUND && beanstalkd->main != NULL) {
         exchange->stage = 1;
@@ -117,7 +116,7 @@ static void end_delete(struct beanstalkd *beanstalkd, struct exchange *exchange)
             (unsigned long long)(op->kind == BIDE_OP_DONE ? op->finish.id : op->lease.id));
         return;
     }
-    bi_beanstalkd_thread_complete(beanstalkd, exchange, exchange->code);
+    bi_beanstalkd_exchange_complete(beanstalkd, exchange, exchange->code);
 }
 
 const struct op_handler bi_beanstalkd_finish_delete = {begin_delete, reply_delete, end_delete,
@@ -132,14 +131,14 @@ static uint32_t priority_of(int64_t wanted, const struct lease *lease)
 
 static void begin_release(struct beanstalkd *beanstalkd, struct exchange *exchange)
 {
-    const bide_op *op = exchange->op;
+    const bide_op *op = exchange->base.op;
     bool is_give_back = op->kind == BIDE_OP_GIVE_BACK;
     uint64_t id = is_give_back ? op->lease.id : op->release.id;
     const struct lease *lease =
         valid_lease(beanstalkd, id, is_give_back ? op->lease.token : op->release.token);
 
     if (lease == NULL) {
-        bi_beanstalkd_thread_complete(beanstalkd, exchange, BIDE_LEASE_LOST);
+        bi_beanstalkd_exchange_complete(beanstalkd, exchange, BIDE_LEASE_LOST);
         return;
     }
 
@@ -154,7 +153,7 @@ static void begin_release(struct beanstalkd *beanstalkd, struct exchange *exchan
 static void reply_release(struct beanstalkd *beanstalkd, struct exchange *exchange, size_t index,
                           const struct reply *reply)
 {
-    bide_op *op = exchange->op;
+    bide_op *op = exchange->base.op;
     bool is_give_back = op->kind == BIDE_OP_GIVE_BACK;
 
     (void)index;
@@ -167,13 +166,12 @@ const struct op_handler bi_beanstalkd_finish_release = {begin_release, reply_rel
 
 static void begin_bury(struct beanstalkd *beanstalkd, struct exchange *exchange)
 {
-    const bide_bury_args *args = &exchange->op->bury;
-    int code =
-        args->reason.size > 0
-            ? bi_beanstalkd_client_reject_unsupported(exchange->op, "reasons of a bury")
-        : args->token == 0
-            ? bi_beanstalkd_client_reject_unsupported(exchange->op, "burying what is not reserved")
-            : BIDE_OK;
+    const bide_bury_args *args = &exchange->base.op->bury;
+    int code = args->reason.size > 0
+                   ? bi_beanstalkd_client_reject_unsupported(exchange->base.op, "reasons of a bury")
+               : args->token == 0 ? bi_beanstalkd_client_reject_unsupported(
+                                        exchange->base.op, "burying what is not reserved")
+                                  : BIDE_OK;
     const struct lease *lease =
         code == BIDE_OK ? valid_lease(beanstalkd, args->id, args->token) : NULL;
 
@@ -182,16 +180,16 @@ static void begin_bury(struct beanstalkd *beanstalkd, struct exchange *exchange)
                                    (unsigned long long)args->id,
                                    priority_of(args->priority, lease));
     else
-        bi_beanstalkd_thread_complete(beanstalkd, exchange,
-                                      code == BIDE_OK ? BIDE_LEASE_LOST : code);
+        bi_beanstalkd_exchange_complete(beanstalkd, exchange,
+                                        code == BIDE_OK ? BIDE_LEASE_LOST : code);
 }
 
 static void reply_bury(struct beanstalkd *beanstalkd, struct exchange *exchange, size_t index,
                        const struct reply *reply)
 {
     (void)index;
-    exchange->code = end_lease(beanstalkd, exchange->op, exchange->op->bury.id,
-                               exchange->op->bury.token, reply, "BURIED");
+    exchange->code = end_lease(beanstalkd, exchange->base.op, exchange->base.op->bury.id,
+                               exchange->base.op->bury.token, reply, "BURIED");
 }
 
 const struct op_handler bi_beanstalkd_finish_bury = {begin_bury, reply_bury, NULL, NULL};
@@ -202,10 +200,10 @@ static int send_touch(struct beanstalkd *beanstalkd, struct exchange *exchange, 
                       const bide_touch_item *item)
 {
     if (item->extend_ms != 0)
-        return bi_beanstalkd_client_reject_unsupported(exchange->op,
+        return bi_beanstalkd_client_reject_unsupported(exchange->base.op,
                                                        "a touch for another time than the ttr");
     if (item->progress.size > 0)
-        return bi_beanstalkd_client_reject_unsupported(exchange->op, "progress");
+        return bi_beanstalkd_client_reject_unsupported(exchange->base.op, "progress");
 
     const struct lease *lease = valid_lease(beanstalkd, item->id, item->token);
     if (lease == NULL)
@@ -232,16 +230,16 @@ static int apply_touch(struct beanstalkd *beanstalkd, bide_op *op, bide_touch_it
 
 static void begin_touch(struct beanstalkd *beanstalkd, struct exchange *exchange)
 {
-    int code = send_touch(beanstalkd, exchange, 0, &exchange->op->touch);
+    int code = send_touch(beanstalkd, exchange, 0, &exchange->base.op->touch);
     if (code != BIDE_PENDING)
-        bi_beanstalkd_thread_complete(beanstalkd, exchange, code);
+        bi_beanstalkd_exchange_complete(beanstalkd, exchange, code);
 }
 
 static void reply_touch(struct beanstalkd *beanstalkd, struct exchange *exchange, size_t index,
                         const struct reply *reply)
 {
     (void)index;
-    exchange->code = apply_touch(beanstalkd, exchange->op, &exchange->op->touch, reply);
+    exchange->code = apply_touch(beanstalkd, exchange->base.op, &exchange->base.op->touch, reply);
 }
 
 const struct op_handler bi_beanstalkd_finish_touch = {begin_touch, reply_touch, NULL, NULL};
@@ -253,53 +251,53 @@ static void note_item(struct exchange *exchange, size_t index, int *status, int 
 {
     struct bulk_errors items;
 
-    bi_bulk_begin(&items, exchange->op);
+    bi_bulk_begin(&items, exchange->base.op);
 
     *status = code;
     if (code != BIDE_PENDING) {
-        if (code != BIDE_OK && exchange->op->error[0] == 0)
-            bi_text_copy(exchange->op->error, bide_code_text(code));
-        bi_bulk_record(&items, exchange->op, index, code);
+        if (code != BIDE_OK && exchange->base.op->error[0] == 0)
+            bi_text_copy(exchange->base.op->error, bide_code_text(code));
+        bi_bulk_record(&items, exchange->base.op, index, code);
     }
-    bi_bulk_end(&items, exchange->op);
+    bi_bulk_end(&items, exchange->base.op);
 }
 
 static int *finish_item(struct exchange *exchange, size_t index)
 {
-    return &exchange->op->finish_many.items[index].status;
+    return &exchange->base.op->finish_many.items[index].status;
 }
 
 static int *touch_item(struct exchange *exchange, size_t index)
 {
-    return &exchange->op->touch_many.items[index].status;
+    return &exchange->base.op->touch_many.items[index].status;
 }
 
 static int send_finish(struct beanstalkd *beanstalkd, struct exchange *exchange, size_t index,
                        const bide_finish_item *item)
 {
     if (item->keep && item->retain_ms > 0)
-        return bi_beanstalkd_client_reject_unsupported(exchange->op, "results that are kept");
+        return bi_beanstalkd_client_reject_unsupported(exchange->base.op, "results that are kept");
     return send_delete(beanstalkd, exchange, index, item->id, item->token);
 }
 
 static void begin_finish_many(struct beanstalkd *beanstalkd, struct exchange *exchange)
 {
-    for (size_t i = 0; i < exchange->op->finish_many.count; i++) {
-        bide_finish_item *item = &exchange->op->finish_many.items[i];
-        if (bi_plain_item_asks(exchange, item->status))
+    for (size_t i = 0; i < exchange->base.op->finish_many.count; i++) {
+        bide_finish_item *item = &exchange->base.op->finish_many.items[i];
+        if (bi_beanstalkd_exchange_sends_item(exchange, item->status))
             note_item(exchange, i, &item->status, send_finish(beanstalkd, exchange, i, item));
     }
 
     /* Every item failed without a command: no reply will complete the op. */
-    if (exchange->outstanding == 0 && !bi_plain_items_pending(exchange))
-        bi_beanstalkd_thread_complete(beanstalkd, exchange, BIDE_OK);
+    if (exchange->outstanding == 0 && !bi_beanstalkd_exchange_has_pending_items(exchange))
+        bi_beanstalkd_exchange_complete(beanstalkd, exchange, BIDE_OK);
 }
 
 static void reply_finish_many(struct beanstalkd *beanstalkd, struct exchange *exchange,
                               size_t index, const struct reply *reply)
 {
-    bide_finish_item *item = &exchange->op->finish_many.items[index];
-    int code = end_lease(beanstalkd, exchange->op, item->id, item->token, reply, "DELETED");
+    bide_finish_item *item = &exchange->base.op->finish_many.items[index];
+    int code = end_lease(beanstalkd, exchange->base.op, item->id, item->token, reply, "DELETED");
     /* Bulk items get no second query: reserved by another client is reported as not found. */
     if (item->token == 0 && code == BIDE_LEASE_LOST)
         code = BIDE_NOT_FOUND;
@@ -311,20 +309,21 @@ const struct op_handler bi_beanstalkd_finish_many = {begin_finish_many, reply_fi
 
 static void begin_touch_many(struct beanstalkd *beanstalkd, struct exchange *exchange)
 {
-    for (size_t i = 0; i < exchange->op->touch_many.count; i++) {
-        bide_touch_item *item = &exchange->op->touch_many.items[i];
-        if (bi_plain_item_asks(exchange, item->status))
+    for (size_t i = 0; i < exchange->base.op->touch_many.count; i++) {
+        bide_touch_item *item = &exchange->base.op->touch_many.items[i];
+        if (bi_beanstalkd_exchange_sends_item(exchange, item->status))
             note_item(exchange, i, &item->status, send_touch(beanstalkd, exchange, i, item));
     }
-    if (exchange->outstanding == 0 && !bi_plain_items_pending(exchange))
-        bi_beanstalkd_thread_complete(beanstalkd, exchange, BIDE_OK);
+    if (exchange->outstanding == 0 && !bi_beanstalkd_exchange_has_pending_items(exchange))
+        bi_beanstalkd_exchange_complete(beanstalkd, exchange, BIDE_OK);
 }
 
 static void reply_touch_many(struct beanstalkd *beanstalkd, struct exchange *exchange, size_t index,
                              const struct reply *reply)
 {
-    bide_touch_item *item = &exchange->op->touch_many.items[index];
-    note_item(exchange, index, &item->status, apply_touch(beanstalkd, exchange->op, item, reply));
+    bide_touch_item *item = &exchange->base.op->touch_many.items[index];
+    note_item(exchange, index, &item->status,
+              apply_touch(beanstalkd, exchange->base.op, item, reply));
 }
 
 const struct op_handler bi_beanstalkd_finish_touch_many = {begin_touch_many, reply_touch_many, NULL,
@@ -339,19 +338,19 @@ const struct op_handler bi_beanstalkd_finish_touch_many = {begin_touch_many, rep
 static void begin_reserve_part(struct beanstalkd *beanstalkd, struct exchange *exchange)
 {
     exchange->settled = true;
-    exchange->finish_code = exchange->op->finish_and_reserve.finish.status;
+    exchange->finish_code = exchange->base.op->finish_and_reserve.finish.status;
 
-    if (atomic_load(&beanstalkd->shut))
-        bi_beanstalkd_thread_complete(beanstalkd, exchange, BIDE_CLOSED);
+    if (atomic_load(&beanstalkd->remote.shut))
+        bi_beanstalkd_exchange_complete(beanstalkd, exchange, BIDE_CLOSED);
     else if (beanstalkd->main == NULL)
-        bi_plain_restart(beanstalkd, exchange);
+        bi_beanstalkd_exchange_restart(beanstalkd, exchange);
     else
         bi_beanstalkd_reserve_begin(beanstalkd, exchange);
 }
 
 static void begin_finish_and_reserve(struct beanstalkd *beanstalkd, struct exchange *exchange)
 {
-    bide_finish_item *item = &exchange->op->finish_and_reserve.finish;
+    bide_finish_item *item = &exchange->base.op->finish_and_reserve.finish;
 
     if (exchange->settled) {
         bi_beanstalkd_reserve_begin(beanstalkd, exchange);
@@ -360,8 +359,8 @@ static void begin_finish_and_reserve(struct beanstalkd *beanstalkd, struct excha
 
     if (item->keep && item->retain_ms > 0) {
         item->status =
-            bi_beanstalkd_client_reject_unsupported(exchange->op, "results that are kept");
-        bi_beanstalkd_thread_complete(beanstalkd, exchange, item->status);
+            bi_beanstalkd_client_reject_unsupported(exchange->base.op, "results that are kept");
+        bi_beanstalkd_exchange_complete(beanstalkd, exchange, item->status);
         return;
     }
 
@@ -376,19 +375,20 @@ static void begin_finish_and_reserve(struct beanstalkd *beanstalkd, struct excha
 static void reply_finish_and_reserve(struct beanstalkd *beanstalkd, struct exchange *exchange,
                                      size_t index, const struct reply *reply)
 {
-    bide_finish_item *item = &exchange->op->finish_and_reserve.finish;
+    bide_finish_item *item = &exchange->base.op->finish_and_reserve.finish;
 
     if (exchange->stage != STAGE_FINISH) {
         bi_beanstalkd_reserve_reply(beanstalkd, exchange, index, reply);
         return;
     }
 
-    item->status = end_lease(beanstalkd, exchange->op, item->id, item->token, reply, "DELETED");
+    item->status =
+        end_lease(beanstalkd, exchange->base.op, item->id, item->token, reply, "DELETED");
     if (item->token == 0 && item->status == BIDE_LEASE_LOST)
         item->status = BIDE_NOT_FOUND;
 
     /* The error text of the op belongs to the reserve; the finish has its status only. */
-    exchange->op->error[0] = 0;
+    exchange->base.op->error[0] = 0;
 }
 
 static void end_finish_and_reserve(struct beanstalkd *beanstalkd, struct exchange *exchange)

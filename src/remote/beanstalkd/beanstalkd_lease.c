@@ -23,7 +23,7 @@ struct lease *bi_beanstalkd_lease_new(struct beanstalkd *beanstalkd, uint64_t id
     lease->id = id;
     lease->token = ++beanstalkd->last_token;
     lease->conn = conn;
-    lease->deadline = BEANSTALKD_NEVER; /* until its ttr is known */
+    lease->deadline = REMOTE_NEVER; /* until its ttr is known */
 
     struct lease **bucket = &beanstalkd->leases[lease->token % LEASE_BUCKETS];
     lease->next = *bucket;

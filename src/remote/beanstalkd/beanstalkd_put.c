@@ -46,14 +46,14 @@ static int send_put(struct beanstalkd *beanstalkd, struct exchange *exchange, si
     const char *unsupported = unsupported_option(options);
 
     if (unsupported != NULL)
-        return bi_beanstalkd_client_reject_unsupported(exchange->op, unsupported);
+        return bi_beanstalkd_client_reject_unsupported(exchange->base.op, unsupported);
 
     /* beanstalkd has relative times only. A run_at in the past becomes delay 0. */
     int64_t delay_ms = options->delay_ms;
     if (options->run_at_ms != 0)
         delay_ms = options->run_at_ms - bi_clock_wall() / 1000;
     int64_t ttr_ms =
-        options->ttr_ms != 0 ? options->ttr_ms : beanstalkd->context.options.default_ttr_ms;
+        options->ttr_ms != 0 ? options->ttr_ms : beanstalkd->remote.context.options.default_ttr_ms;
 
     bide_slice body = body_of(item);
     bi_beanstalkd_conn_use(beanstalkd->main, item->topic);
@@ -78,16 +78,16 @@ static int reply_code(const struct beanstalkd *beanstalkd, bide_op *op, const st
 
 static void begin_put(struct beanstalkd *beanstalkd, struct exchange *exchange)
 {
-    int code = send_put(beanstalkd, exchange, 0, &exchange->op->put);
+    int code = send_put(beanstalkd, exchange, 0, &exchange->base.op->put);
     if (code != BIDE_PENDING)
-        bi_beanstalkd_thread_complete(beanstalkd, exchange, code);
+        bi_beanstalkd_exchange_complete(beanstalkd, exchange, code);
 }
 
 static void reply_put(struct beanstalkd *beanstalkd, struct exchange *exchange, size_t index,
                       const struct reply *reply)
 {
     (void)index;
-    exchange->code = reply_code(beanstalkd, exchange->op, reply, &exchange->op->put.id);
+    exchange->code = reply_code(beanstalkd, exchange->base.op, reply, &exchange->base.op->put.id);
 }
 
 const struct op_handler bi_beanstalkd_put = {begin_put, reply_put, NULL, NULL};
@@ -96,53 +96,53 @@ const struct op_handler bi_beanstalkd_put = {begin_put, reply_put, NULL, NULL};
 
 static void end_put_many(struct beanstalkd *beanstalkd, struct exchange *exchange)
 {
-    bide_put_many_args *args = &exchange->op->put_many;
+    bide_put_many_args *args = &exchange->base.op->put_many;
     /* Count at the end: a restart would count items of the first run twice. */
     args->accepted = 0;
     for (size_t i = 0; i < args->count; i++)
         args->accepted += args->items[i].status == BIDE_OK;
-    bi_beanstalkd_thread_complete(beanstalkd, exchange, BIDE_OK);
+    bi_beanstalkd_exchange_complete(beanstalkd, exchange, BIDE_OK);
 }
 
 static void begin_put_many(struct beanstalkd *beanstalkd, struct exchange *exchange)
 {
-    bide_put_many_args *args = &exchange->op->put_many;
+    bide_put_many_args *args = &exchange->base.op->put_many;
     struct bulk_errors items;
 
-    bi_bulk_begin(&items, exchange->op);
+    bi_bulk_begin(&items, exchange->base.op);
     for (size_t i = 0; i < args->count; i++) {
         bide_put_item *item = &args->items[i];
         /* Skip items that failed the check before submit, and those with a result from an
          * earlier run. */
-        if (!bi_plain_item_asks(exchange, item->status))
+        if (!bi_beanstalkd_exchange_sends_item(exchange, item->status))
             continue;
 
         item->status = send_put(beanstalkd, exchange, i, item);
         if (item->status != BIDE_PENDING)
-            bi_bulk_record(&items, exchange->op, i, item->status);
+            bi_bulk_record(&items, exchange->base.op, i, item->status);
     }
 
-    bi_bulk_end(&items, exchange->op);
+    bi_bulk_end(&items, exchange->base.op);
 
     /* Every item failed without a command: no reply will complete the op. */
-    if (exchange->outstanding == 0 && !bi_plain_items_pending(exchange))
+    if (exchange->outstanding == 0 && !bi_beanstalkd_exchange_has_pending_items(exchange))
         end_put_many(beanstalkd, exchange);
 }
 
 static void reply_put_many(struct beanstalkd *beanstalkd, struct exchange *exchange, size_t index,
                            const struct reply *reply)
 {
-    bide_put_item *item = &exchange->op->put_many.items[index];
+    bide_put_item *item = &exchange->base.op->put_many.items[index];
     struct bulk_errors items;
-    bi_bulk_begin(&items, exchange->op);
-    item->status = reply_code(beanstalkd, exchange->op, reply, &item->id);
-    bi_bulk_record(&items, exchange->op, index, item->status);
-    bi_bulk_end(&items, exchange->op);
+    bi_bulk_begin(&items, exchange->base.op);
+    item->status = reply_code(beanstalkd, exchange->base.op, reply, &item->id);
+    bi_bulk_record(&items, exchange->base.op, index, item->status);
+    bi_bulk_end(&items, exchange->base.op);
 }
 
 static int *put_item(struct exchange *exchange, size_t index)
 {
-    return &exchange->op->put_many.items[index].status;
+    return &exchange->base.op->put_many.items[index].status;
 }
 
 const struct op_handler bi_beanstalkd_put_many = {begin_put_many, reply_put_many, end_put_many,

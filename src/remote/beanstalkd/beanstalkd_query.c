@@ -16,7 +16,7 @@ static bool alloc_job(struct beanstalkd *beanstalkd, struct exchange *exchange)
         exchange->jobs = calloc(1, sizeof(*exchange->jobs));
     exchange->job_count = exchange->jobs != NULL;
     if (exchange->jobs == NULL)
-        bi_beanstalkd_thread_complete(beanstalkd, exchange, BIDE_ENOMEM);
+        bi_beanstalkd_exchange_complete(beanstalkd, exchange, BIDE_ENOMEM);
     return exchange->jobs != NULL;
 }
 
@@ -28,7 +28,7 @@ static void send_stats_job(struct beanstalkd *beanstalkd, struct exchange *excha
 
 static void begin_peek(struct beanstalkd *beanstalkd, struct exchange *exchange)
 {
-    uint64_t id = exchange->op->query.id;
+    uint64_t id = exchange->base.op->query.id;
     if (!alloc_job(beanstalkd, exchange))
         return;
     /* Both commands at once: one round trip. The job may change between them. */
@@ -49,7 +49,7 @@ static void reply_peek(struct beanstalkd *beanstalkd, struct exchange *exchange,
             exchange->code = BIDE_ENOMEM;
     } else if (index == 0 || !bi_beanstalkd_client_reply_is(reply, "OK") ||
                !bi_beanstalkd_yaml_job(reply, job)) {
-        exchange->code = bi_beanstalkd_client_map_error(beanstalkd, exchange->op, reply);
+        exchange->code = bi_beanstalkd_client_map_error(beanstalkd, exchange->base.op, reply);
     }
 }
 
@@ -58,13 +58,13 @@ static void end_peek(struct beanstalkd *beanstalkd, struct exchange *exchange)
     bide_job *job = &exchange->jobs[0];
 
     if (exchange->code == BIDE_OK) {
-        if (exchange->op->kind == BIDE_OP_JOB_STATS)
+        if (exchange->base.op->kind == BIDE_OP_JOB_STATS)
             job->body = NULL; /* only its size is wanted */
         /* The caller owns the job now; complete() must not clear it. */
-        *exchange->op->query.job = *job;
+        *exchange->base.op->query.job = *job;
         exchange->job_count = 0;
     }
-    bi_beanstalkd_thread_complete(beanstalkd, exchange, exchange->code);
+    bi_beanstalkd_exchange_complete(beanstalkd, exchange, exchange->code);
 }
 
 const struct op_handler bi_beanstalkd_query_peek = {begin_peek, reply_peek, end_peek, NULL};
@@ -77,19 +77,19 @@ static void begin_peek_first(struct beanstalkd *beanstalkd, struct exchange *exc
                                         [BIDE_STATE_READY] = "ready",
                                         [BIDE_STATE_BURIED] = "buried",
                                         [BIDE_STATE_DONE] = NULL};
-    const char *word = words[exchange->op->query.state];
+    const char *word = words[exchange->base.op->query.state];
 
     if (word == NULL) {
-        bi_beanstalkd_thread_complete(
+        bi_beanstalkd_exchange_complete(
             beanstalkd, exchange,
-            bi_beanstalkd_client_reject_unsupported(exchange->op,
+            bi_beanstalkd_client_reject_unsupported(exchange->base.op,
                                                     "a look at the first reserved or done job"));
         return;
     }
     if (!alloc_job(beanstalkd, exchange))
         return;
 
-    bi_beanstalkd_conn_use(beanstalkd->main, exchange->op->query.topic);
+    bi_beanstalkd_conn_use(beanstalkd->main, exchange->base.op->query.topic);
     bi_beanstalkd_conn_command(beanstalkd->main, exchange, 0, "peek-%s", word);
 }
 
@@ -112,7 +112,7 @@ const struct op_handler bi_beanstalkd_query_peek_first = {begin_peek_first, repl
 static void begin_body(struct beanstalkd *beanstalkd, struct exchange *exchange)
 {
     bi_beanstalkd_conn_command(beanstalkd->main, exchange, 0, "peek %llu",
-                               (unsigned long long)exchange->op->fetch.id);
+                               (unsigned long long)exchange->base.op->fetch.id);
 }
 
 static void reply_body(struct beanstalkd *beanstalkd, struct exchange *exchange, size_t index,
@@ -122,11 +122,11 @@ static void reply_body(struct beanstalkd *beanstalkd, struct exchange *exchange,
     if (!bi_beanstalkd_client_reply_is(reply, "FOUND")) {
         exchange->code = bi_beanstalkd_client_reply_is(reply, "NOT_FOUND")
                              ? BIDE_NOT_FOUND
-                             : bi_beanstalkd_client_map_error(beanstalkd, exchange->op, reply);
+                             : bi_beanstalkd_client_map_error(beanstalkd, exchange->base.op, reply);
         return;
     }
-    exchange->op->fetch.buf = bide_buf_new(reply->data, reply->size);
-    exchange->code = exchange->op->fetch.buf == NULL ? BIDE_ENOMEM : BIDE_OK;
+    exchange->base.op->fetch.buf = bide_buf_new(reply->data, reply->size);
+    exchange->code = exchange->base.op->fetch.buf == NULL ? BIDE_ENOMEM : BIDE_OK;
 }
 
 const struct op_handler bi_beanstalkd_query_body = {begin_body, reply_body, NULL, NULL};
@@ -144,7 +144,7 @@ static void reply_ping(struct beanstalkd *beanstalkd, struct exchange *exchange,
     (void)index;
     exchange->code = bi_beanstalkd_client_reply_is(reply, "USING")
                          ? BIDE_OK
-                         : bi_beanstalkd_client_map_error(beanstalkd, exchange->op, reply);
+                         : bi_beanstalkd_client_map_error(beanstalkd, exchange->base.op, reply);
 }
 
 const struct op_handler bi_beanstalkd_query_ping = {begin_ping, reply_ping, NULL, NULL};
@@ -152,8 +152,8 @@ const struct op_handler bi_beanstalkd_query_ping = {begin_ping, reply_ping, NULL
 /* beanstalkd replays its log before it listens: a server that accepts connections has recovered. */
 static void begin_recovered(struct beanstalkd *beanstalkd, struct exchange *exchange)
 {
-    exchange->op->recovered.progress = (bide_recovery){.phase = BIDE_PHASE_RECOVERED};
-    bi_beanstalkd_thread_complete(beanstalkd, exchange, BIDE_OK);
+    exchange->base.op->recovered.progress = (bide_recovery){.phase = BIDE_PHASE_RECOVERED};
+    bi_beanstalkd_exchange_complete(beanstalkd, exchange, BIDE_OK);
 }
 
 const struct op_handler bi_beanstalkd_query_recovered = {begin_recovered, NULL, NULL, NULL};

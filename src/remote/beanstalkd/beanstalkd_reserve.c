@@ -15,7 +15,6 @@
 #define _GNU_SOURCE /* POLLRDHUP */
 #include "op/op_table.h"
 #include "remote/beanstalkd/beanstalkd_client.h"
-#include "remote/op_traits.h"
 #include "util/clock.h"
 
 #include <poll.h>
@@ -30,7 +29,7 @@ enum stage { STAGE_TRY, STAGE_WAIT, STAGE_JOB_SIZE, STAGE_MORE, STAGE_STATS, STA
 
 static bide_reserve_args *args_of(struct exchange *exchange)
 {
-    return bi_op_reserve_args(exchange->op);
+    return bi_op_reserve_args(exchange->base.op);
 }
 
 /* ---- reserved jobs ---- */
@@ -82,7 +81,7 @@ static void apply_stats(struct beanstalkd *beanstalkd, struct exchange *exchange
                 job->id == id;
 
     if (!told && !bi_beanstalkd_client_reply_is(reply, "NOT_FOUND"))
-        exchange->code = bi_beanstalkd_client_map_error(beanstalkd, exchange->op, reply);
+        exchange->code = bi_beanstalkd_client_map_error(beanstalkd, exchange->base.op, reply);
 
     if (!told || job->state != BIDE_STATE_RESERVED || lease == NULL) {
         job->token = 0;
@@ -160,12 +159,16 @@ static void reserve_more(const struct beanstalkd *beanstalkd, struct exchange *e
 }
 
 /* A server that died has closed the main connection, too, or is about to. */
-static bool is_server_gone(const struct beanstalkd *beanstalkd)
+static bool is_server_gone(struct beanstalkd *beanstalkd)
 {
     if (beanstalkd->main == NULL)
         return true;
+
     struct pollfd polled = {.fd = beanstalkd->main->fd, .events = POLLRDHUP};
-    return poll(&polled, 1, GONE_MS) > 0;
+    pthread_mutex_unlock(&beanstalkd->remote.lock);
+    bool gone = poll(&polled, 1, GONE_MS) > 0;
+    pthread_mutex_lock(&beanstalkd->remote.lock);
+    return gone;
 }
 
 /* There is no connection to wait on. A reserve outlives the server; otherwise it fails. */
@@ -174,13 +177,13 @@ static void fail_wait(struct beanstalkd *beanstalkd, struct exchange *exchange)
     if (is_server_gone(beanstalkd)) {
         if (beanstalkd->main != NULL)
             beanstalkd->main->broken = true;
-        bi_plain_restart(beanstalkd, exchange);
+        bi_beanstalkd_exchange_restart(beanstalkd, exchange);
         return;
     }
 
-    bi_op_traits_reject(exchange->op, BIDE_TOO_MANY_WAITERS,
+    bi_remote_op_reject(exchange->base.op, BIDE_TOO_MANY_WAITERS,
                         "no further connection for a reserve that waits");
-    bi_beanstalkd_thread_complete(beanstalkd, exchange, BIDE_TOO_MANY_WAITERS);
+    bi_beanstalkd_exchange_complete(beanstalkd, exchange, BIDE_TOO_MANY_WAITERS);
 }
 
 /* Starts the wait at the server. beanstalkd waits for whole seconds; a deadline between two
@@ -190,19 +193,20 @@ static void wait_for_job(struct beanstalkd *beanstalkd, struct exchange *exchang
     const bide_reserve_args *args = args_of(exchange);
     int64_t now = bi_clock_boot();
 
-    if (exchange->waits && exchange->deadline != BEANSTALKD_NEVER && exchange->deadline <= now) {
-        bi_beanstalkd_thread_complete(beanstalkd, exchange, BIDE_TIMED_OUT);
+    if (exchange->base.waits && exchange->base.deadline != REMOTE_NEVER &&
+        exchange->base.deadline <= now) {
+        bi_beanstalkd_exchange_complete(beanstalkd, exchange, BIDE_TIMED_OUT);
         return;
     }
 
-    /* shutdown or cancel may have happened during the try, which cannot be aborted. */
-    if (atomic_load(&beanstalkd->shut) || atomic_load(&exchange->cancelled)) {
-        bi_beanstalkd_thread_complete(
-            beanstalkd, exchange, atomic_load(&beanstalkd->shut) ? BIDE_CLOSED : BIDE_CANCELLED);
+    struct conn *conn = bi_beanstalkd_client_acquire_conn(beanstalkd);
+
+    /* shutdown or cancel may have happened during the try, which cannot be aborted, or while the
+     * lock was released for a connect. */
+    if (exchange->base.cancelled || exchange->base.shut) {
+        bi_remote_op_abort(&beanstalkd->remote, &exchange->base, BIDE_CLOSED);
         return;
     }
-
-    struct conn *conn = bi_beanstalkd_thread_acquire_conn(beanstalkd);
     if (conn == NULL) {
         fail_wait(beanstalkd, exchange);
         return;
@@ -213,19 +217,21 @@ static void wait_for_job(struct beanstalkd *beanstalkd, struct exchange *exchang
     conn->blocked = true;
     bi_beanstalkd_conn_watch(conn, args->topics, args->topic_count);
 
-    int64_t left = exchange->deadline == BEANSTALKD_NEVER ? INT32_MAX * INT64_C(1000000)
-                                                          : exchange->deadline - now;
+    int64_t left = exchange->base.deadline == REMOTE_NEVER ? INT32_MAX * INT64_C(1000000)
+                                                           : exchange->base.deadline - now;
     int64_t seconds = (left + 999999) / 1000000;
     if (seconds > INT32_MAX)
         seconds = INT32_MAX;
 
     /* The server's timeout is within 0.1 s of the deadline: the server ends the wait. The
      * connection can then be reused. The grace covers a late reply. */
-    if (exchange->deadline != BEANSTALKD_NEVER && seconds * 1000000 - left < 100000)
+    if (exchange->base.deadline != REMOTE_NEVER && seconds * 1000000 - left < 100000)
         exchange->grace = 2000000;
-    exchange->deadline += exchange->grace;
+    exchange->base.deadline += exchange->grace;
+    exchange->base.client_expires = true;
+    bi_remote_op_arm_expiry(&beanstalkd->remote, &exchange->base);
 
-    if (exchange->deadline == BEANSTALKD_NEVER)
+    if (exchange->base.deadline == REMOTE_NEVER)
         bi_beanstalkd_conn_command(conn, exchange, 0, "reserve");
     else
         bi_beanstalkd_conn_command(conn, exchange, 0, "reserve-with-timeout %lld",
@@ -238,16 +244,17 @@ void bi_beanstalkd_reserve_begin(struct beanstalkd *beanstalkd, struct exchange 
 
     /* The order of several topics is beanstalkd's; with one topic all strategies are the same. */
     if (args->strategy != BIDE_BY_PRIORITY && args->topic_count > 1) {
-        bi_beanstalkd_thread_complete(beanstalkd, exchange,
-                                      bi_beanstalkd_client_reject_unsupported(
-                                          exchange->op, "strategies other than by priority"));
+        bi_beanstalkd_exchange_complete(
+            beanstalkd, exchange,
+            bi_beanstalkd_client_reject_unsupported(exchange->base.op,
+                                                    "strategies other than by priority"));
         return;
     }
 
     if (exchange->jobs == NULL)
         exchange->jobs = calloc(args->job_max, sizeof(*exchange->jobs));
     if (exchange->jobs == NULL) {
-        bi_beanstalkd_thread_complete(beanstalkd, exchange, BIDE_ENOMEM);
+        bi_beanstalkd_exchange_complete(beanstalkd, exchange, BIDE_ENOMEM);
         return;
     }
 
@@ -260,8 +267,9 @@ void bi_beanstalkd_reserve_begin(struct beanstalkd *beanstalkd, struct exchange 
 void bi_beanstalkd_reserve_reply(struct beanstalkd *beanstalkd, struct exchange *exchange,
                                  size_t index, const struct reply *reply)
 {
+    /* A job came before a cancel or the timeout took effect: it is delivered. */
     if (exchange->stage == STAGE_WAIT)
-        exchange->conn->blocked = false;
+        exchange->conn->blocked = exchange->conn->abort = exchange->base.client_expires = false;
     if (exchange->stage == STAGE_STATS) {
         apply_stats(beanstalkd, exchange, index, reply);
     } else if (exchange->stage == STAGE_JOB_SIZE) {
@@ -274,7 +282,7 @@ void bi_beanstalkd_reserve_reply(struct beanstalkd *beanstalkd, struct exchange 
     /* No job. DEADLINE_SOON: another job of this connection is about to lose its lease. */
     else if (!bi_beanstalkd_client_reply_is(reply, "TIMED_OUT") &&
              !bi_beanstalkd_client_reply_is(reply, "DEADLINE_SOON"))
-        exchange->code = bi_beanstalkd_client_map_error(beanstalkd, exchange->op, reply);
+        exchange->code = bi_beanstalkd_client_map_error(beanstalkd, exchange->base.op, reply);
 }
 
 /* Moves the jobs to the caller. */
@@ -285,7 +293,7 @@ static void deliver_jobs(struct beanstalkd *beanstalkd, struct exchange *exchang
         args->jobs[i] = exchange->jobs[i];
     args->count = exchange->job_count;
     exchange->job_count = 0;
-    bi_beanstalkd_thread_complete(beanstalkd, exchange, BIDE_OK);
+    bi_beanstalkd_exchange_complete(beanstalkd, exchange, BIDE_OK);
 }
 
 void bi_beanstalkd_reserve_end(struct beanstalkd *beanstalkd, struct exchange *exchange)
@@ -295,21 +303,21 @@ void bi_beanstalkd_reserve_end(struct beanstalkd *beanstalkd, struct exchange *e
 
     /* An error after the first job is not reported: the jobs are leased and must be delivered. */
     if (exchange->code != BIDE_OK && exchange->job_count == 0)
-        bi_beanstalkd_thread_complete(beanstalkd, exchange, exchange->code);
+        bi_beanstalkd_exchange_complete(beanstalkd, exchange, exchange->code);
     else if (exchange->stage == STAGE_STATS && exchange->job_count > 0)
         deliver_jobs(beanstalkd, exchange);
-    else if (exchange->stage == STAGE_STATS && exchange->waits)
+    else if (exchange->stage == STAGE_STATS && exchange->base.waits)
         /* Every job lost its lease before its stats arrived: wait for the rest of the timeout. */
-        bi_plain_restart(beanstalkd, exchange);
+        bi_beanstalkd_exchange_restart(beanstalkd, exchange);
     else if (exchange->stage == STAGE_MORE &&
              (exchange->code != BIDE_OK || exchange->job_count < exchange->round_end))
         send_stats(exchange);
     else if (exchange->job_count > 0)
         reserve_more(beanstalkd, exchange);
-    else if (exchange->stage == STAGE_TRY && exchange->waits)
+    else if (exchange->stage == STAGE_TRY && exchange->base.waits)
         wait_for_job(beanstalkd, exchange);
     else
-        bi_beanstalkd_thread_complete(beanstalkd, exchange, BIDE_TIMED_OUT);
+        bi_beanstalkd_exchange_complete(beanstalkd, exchange, BIDE_TIMED_OUT);
 }
 
 const struct op_handler bi_beanstalkd_reserve = {
@@ -322,12 +330,12 @@ static void begin_reserve_job(struct beanstalkd *beanstalkd, struct exchange *ex
     if (exchange->jobs == NULL)
         exchange->jobs = calloc(1, sizeof(*exchange->jobs));
     if (exchange->jobs == NULL) {
-        bi_beanstalkd_thread_complete(beanstalkd, exchange, BIDE_ENOMEM);
+        bi_beanstalkd_exchange_complete(beanstalkd, exchange, BIDE_ENOMEM);
         return;
     }
     exchange->conn = beanstalkd->main;
     bi_beanstalkd_conn_command(beanstalkd->main, exchange, 0, "reserve-job %llu",
-                               (unsigned long long)exchange->op->reserve_job.id);
+                               (unsigned long long)exchange->base.op->reserve_job.id);
 }
 
 /* If the job cannot be reserved, its stats show whether it is missing or reserved by another
@@ -344,7 +352,7 @@ static void reply_reserve_job(struct beanstalkd *beanstalkd, struct exchange *ex
     else if (bi_beanstalkd_client_reply_is(reply, "RESERVED"))
         exchange->code = add_job(beanstalkd, exchange, reply);
     else if (!bi_beanstalkd_client_reply_is(reply, "NOT_FOUND"))
-        exchange->code = bi_beanstalkd_client_map_error(beanstalkd, exchange->op, reply);
+        exchange->code = bi_beanstalkd_client_map_error(beanstalkd, exchange->base.op, reply);
 }
 
 static void end_reserve_job(struct beanstalkd *beanstalkd, struct exchange *exchange)
@@ -352,18 +360,18 @@ static void end_reserve_job(struct beanstalkd *beanstalkd, struct exchange *exch
     if (exchange->stage != STAGE_STATS && exchange->code == BIDE_OK) {
         exchange->stage = STAGE_STATS;
         bi_beanstalkd_conn_command(beanstalkd->main, exchange, 0, "stats-job %llu",
-                                   (unsigned long long)exchange->op->reserve_job.id);
+                                   (unsigned long long)exchange->base.op->reserve_job.id);
         return;
     }
 
     bool taken = exchange->job_count > 0;
     leave_out(exchange);
     if (exchange->job_count > 0)
-        *exchange->op->reserve_job.job = exchange->jobs[0];
+        *exchange->base.op->reserve_job.job = exchange->jobs[0];
     else if (taken && exchange->code == BIDE_OK)
         exchange->code = BIDE_NOT_FOUND;
     exchange->job_count = 0;
-    bi_beanstalkd_thread_complete(beanstalkd, exchange, exchange->code);
+    bi_beanstalkd_exchange_complete(beanstalkd, exchange, exchange->code);
 }
 
 const struct op_handler bi_beanstalkd_reserve_job = {begin_reserve_job, reply_reserve_job,

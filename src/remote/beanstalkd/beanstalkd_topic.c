@@ -18,12 +18,12 @@
 
 static void begin_kick(struct beanstalkd *beanstalkd, struct exchange *exchange)
 {
-    const bide_kick_args *args = &exchange->op->kick;
+    const bide_kick_args *args = &exchange->base.op->kick;
 
     if (args->buried_only) {
-        bi_beanstalkd_thread_complete(
-            beanstalkd, exchange,
-            bi_beanstalkd_client_reject_unsupported(exchange->op, "a kick of buried jobs only"));
+        bi_beanstalkd_exchange_complete(beanstalkd, exchange,
+                                        bi_beanstalkd_client_reject_unsupported(
+                                            exchange->base.op, "a kick of buried jobs only"));
         return;
     }
 
@@ -38,9 +38,9 @@ static void reply_kick(struct beanstalkd *beanstalkd, struct exchange *exchange,
 {
     (void)index;
     if (bi_beanstalkd_client_reply_is(reply, "KICKED"))
-        exchange->op->kick.count = reply->numbers[0];
+        exchange->base.op->kick.count = reply->numbers[0];
     else
-        exchange->code = bi_beanstalkd_client_map_error(beanstalkd, exchange->op, reply);
+        exchange->code = bi_beanstalkd_client_map_error(beanstalkd, exchange->base.op, reply);
 }
 
 const struct op_handler bi_beanstalkd_topic_kick = {begin_kick, reply_kick, NULL, NULL};
@@ -50,7 +50,7 @@ static void begin_kick_job(struct beanstalkd *beanstalkd, struct exchange *excha
     /* The exchange may be a restart, after the loss of the query of stage 1. */
     exchange->settled = false;
     bi_beanstalkd_conn_command(beanstalkd->main, exchange, 0, "kick-job %llu",
-                               (unsigned long long)exchange->op->lease.id);
+                               (unsigned long long)exchange->base.op->lease.id);
 }
 
 static void reply_kick_job(struct beanstalkd *beanstalkd, struct exchange *exchange, size_t index,
@@ -60,7 +60,7 @@ static void reply_kick_job(struct beanstalkd *beanstalkd, struct exchange *excha
     if (index == 0 && bi_beanstalkd_client_reply_is(reply, "NOT_FOUND"))
         exchange->code = BIDE_NOT_FOUND;
     else if (index == 0 && !bi_beanstalkd_client_reply_is(reply, "KICKED"))
-        exchange->code = bi_beanstalkd_client_map_error(beanstalkd, exchange->op, reply);
+        exchange->code = bi_beanstalkd_client_map_error(beanstalkd, exchange->base.op, reply);
     else if (index == 1 && exchange->code == BIDE_NOT_FOUND &&
              bi_beanstalkd_client_reply_is(reply, "OK") && bi_beanstalkd_yaml_job(reply, &job))
         exchange->code = job.state == BIDE_STATE_RESERVED ? BIDE_RESERVED : BIDE_WRONG_STATE;
@@ -73,10 +73,10 @@ static void end_kick_job(struct beanstalkd *beanstalkd, struct exchange *exchang
         exchange->stage = 1;
         exchange->settled = true;
         bi_beanstalkd_conn_command(beanstalkd->main, exchange, 1, "stats-job %llu",
-                                   (unsigned long long)exchange->op->lease.id);
+                                   (unsigned long long)exchange->base.op->lease.id);
         return;
     }
-    bi_beanstalkd_thread_complete(beanstalkd, exchange, exchange->code);
+    bi_beanstalkd_exchange_complete(beanstalkd, exchange, exchange->code);
 }
 
 const struct op_handler bi_beanstalkd_topic_kick_job = {begin_kick_job, reply_kick_job,
@@ -87,8 +87,8 @@ const struct op_handler bi_beanstalkd_topic_kick_job = {begin_kick_job, reply_ki
 /* pause-tube fails for a tube that does not exist. Using it creates it, until the next `use`. */
 static void begin_pause(struct beanstalkd *beanstalkd, struct exchange *exchange)
 {
-    const bide_topic_args *args = &exchange->op->topic;
-    bool resume = exchange->op->kind == BIDE_OP_RESUME;
+    const bide_topic_args *args = &exchange->base.op->topic;
+    bool resume = exchange->base.op->kind == BIDE_OP_RESUME;
     /* beanstalkd has no pause without end: the longest possible one stands for it. */
     int64_t seconds = resume ? 0 : args->for_ms < 0 ? UINT32_MAX : (args->for_ms + 999) / 1000;
 
@@ -106,7 +106,7 @@ static void reply_pause(struct beanstalkd *beanstalkd, struct exchange *exchange
     if (bi_beanstalkd_client_reply_is(reply, "NOT_FOUND"))
         exchange->code = BIDE_NOT_FOUND;
     else if (!bi_beanstalkd_client_reply_is(reply, "PAUSED"))
-        exchange->code = bi_beanstalkd_client_map_error(beanstalkd, exchange->op, reply);
+        exchange->code = bi_beanstalkd_client_map_error(beanstalkd, exchange->base.op, reply);
 }
 
 const struct op_handler bi_beanstalkd_topic_pause = {begin_pause, reply_pause, NULL, NULL};
@@ -134,12 +134,12 @@ static void reply_stats(struct beanstalkd *beanstalkd, struct exchange *exchange
 {
     (void)index;
     if (!bi_beanstalkd_client_reply_is(reply, "OK")) {
-        exchange->code = bi_beanstalkd_client_map_error(beanstalkd, exchange->op, reply);
+        exchange->code = bi_beanstalkd_client_map_error(beanstalkd, exchange->base.op, reply);
         return;
     }
 
     bide_slice draining = bi_beanstalkd_yaml_get(reply, "draining");
-    *exchange->op->stats.stats = (bide_stats){
+    *exchange->base.op->stats.stats = (bide_stats){
         .jobs = counts_of(reply),
         .total = {.puts = bi_beanstalkd_yaml_number(reply, "total-jobs"),
                   .reserves = bi_beanstalkd_yaml_number(reply, "cmd-reserve") +
@@ -184,7 +184,7 @@ static bool parse_topic(const struct reply *reply, bide_topic_stats *stats)
 
 static void begin_topic_stats(struct beanstalkd *beanstalkd, struct exchange *exchange)
 {
-    bide_slice topic = exchange->op->topic_stats.topic;
+    bide_slice topic = exchange->base.op->topic_stats.topic;
     bi_beanstalkd_conn_command(beanstalkd->main, exchange, 0, "stats-tube %.*s", (int)topic.size,
                                (const char *)topic.data);
 }
@@ -196,8 +196,8 @@ static void reply_topic_stats(struct beanstalkd *beanstalkd, struct exchange *ex
     if (bi_beanstalkd_client_reply_is(reply, "NOT_FOUND"))
         exchange->code = BIDE_NOT_FOUND;
     else if (!bi_beanstalkd_client_reply_is(reply, "OK") ||
-             !parse_topic(reply, exchange->op->topic_stats.stats))
-        exchange->code = bi_beanstalkd_client_map_error(beanstalkd, exchange->op, reply);
+             !parse_topic(reply, exchange->base.op->topic_stats.stats))
+        exchange->code = bi_beanstalkd_client_map_error(beanstalkd, exchange->base.op, reply);
 }
 
 const struct op_handler bi_beanstalkd_topic_stats = {begin_topic_stats, reply_topic_stats, NULL,
@@ -264,7 +264,7 @@ static void begin_topics(struct beanstalkd *beanstalkd, struct exchange *exchang
 static void send_page(struct beanstalkd *beanstalkd, struct exchange *exchange,
                       const struct reply *reply)
 {
-    bide_topics_args *args = &exchange->op->topics;
+    bide_topics_args *args = &exchange->base.op->topics;
     size_t room = reply->size / 4 + 1; /* a line has at least 4 bytes: "- x" and its end */
     struct name *names = malloc(room * sizeof(*names));
 
@@ -293,28 +293,28 @@ static void send_page(struct beanstalkd *beanstalkd, struct exchange *exchange,
 static void reply_topics(struct beanstalkd *beanstalkd, struct exchange *exchange, size_t index,
                          const struct reply *reply)
 {
-    bide_topics_args *args = &exchange->op->topics;
+    bide_topics_args *args = &exchange->base.op->topics;
     bool good = bi_beanstalkd_client_reply_is(reply, "OK");
 
     /* Reply 0 is the list of names; reply i + 1 has the stats of topic i of the page. */
     if (index == 0 && good)
         send_page(beanstalkd, exchange, reply);
     else if (index == 0)
-        exchange->code = bi_beanstalkd_client_map_error(beanstalkd, exchange->op, reply);
+        exchange->code = bi_beanstalkd_client_map_error(beanstalkd, exchange->base.op, reply);
     else if (good && parse_topic(reply, &args->topics[args->count]) &&
-             (exchange->op->kind == BIDE_OP_TOPICS || args->topics[args->count].waiting > 0))
+             (exchange->base.op->kind == BIDE_OP_TOPICS || args->topics[args->count].waiting > 0))
         args->count++;
 }
 
 /* The cursor changes only at the end: a restarted exchange must read the same page. */
 static void end_topics(struct beanstalkd *beanstalkd, struct exchange *exchange)
 {
-    char *cursor = exchange->op->topics.cursor;
+    char *cursor = exchange->base.op->topics.cursor;
     if (exchange->code == BIDE_OK)
         cursor[0] = 0;
     if (exchange->code == BIDE_OK && exchange->more)
         snprintf(cursor, BIDE_CURSOR_SIZE, "%016llx", (unsigned long long)exchange->last_hash);
-    bi_beanstalkd_thread_complete(beanstalkd, exchange, exchange->code);
+    bi_beanstalkd_exchange_complete(beanstalkd, exchange, exchange->code);
 }
 
 const struct op_handler bi_beanstalkd_topic_page = {begin_topics, reply_topics, end_topics, NULL};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * bided_client - the backend functions: submit, cancel, shutdown, close.
+ * bided_client - the functions of the client: start, cancel, connect, disconnect, poll.
  *
  * The submitting thread encodes and usually also writes the call: an op needs no thread switch
  * before it is on the wire.
@@ -8,292 +8,279 @@
 #include "remote/bided/bided_client.h"
 
 #include "op/op_payload.h"
-#include "remote/op_traits.h"
-#include "util/clock.h"
+#include "remote/beanstalk_handshake.h"
 #include "util/text.h"
-#include "util/thread.h"
 
-#include <errno.h>
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
-static struct bided *bided_of(struct backend *backend)
+/* ---- ops ---- */
+
+static struct remote_op *new_op(struct remote *remote, bide_op *op, bool shut)
 {
-    return (struct bided *)(void *)backend;
+    struct request *request = bi_bided_request_new(bi_bided_of(remote), op, shut);
+    return request == NULL ? NULL : &request->base;
 }
 
-/* ---- submit ---- */
-
-/* An op without completion queue or blocking caller could never report its result. */
-static int check_cq(bide_op *op)
+static int prepare(struct remote *remote, struct remote_op *op)
 {
-    if (op->cq == NULL && op->private_.wake == NULL)
-        return bi_op_traits_reject(op, BIDE_EINVAL,
-                                   "the op must wait for the server and names no completion queue");
-    return BIDE_OK;
-}
+    struct bided *bided = bi_bided_of(remote);
+    struct request *request = bi_request_of(op);
+    int code = bi_bided_event_stream_prepare(bided, request);
 
-static bool is_full(const struct bided *bided, const struct request *request)
-{
-    const bide_options *options = &bided->context.options;
-    /* A single request above the byte limit is accepted when nothing else is pending; otherwise it
-     * could never be sent. */
-    return !request->waits && bided->pending_ops > 0 &&
-           (bided->pending_ops >= options->max_pending_ops ||
-            bided->pending_bytes + request->bytes.size > options->max_pending_bytes);
-}
-
-/* Waits, with the lock, until the request fits the limits. An asynchronous op fails with BIDE_EBUSY
- * instead of waiting. */
-static int wait_for_room(struct bided *bided, const struct request *request)
-{
-    bide_op *op = request->op;
-
-    while (is_full(bided, request) && !bided->closing) {
-        if (op->private_.wake == NULL)
-            return bi_op_traits_reject(op, BIDE_EBUSY, "too many ops are pending");
-        /* Calls queued by other threads may be all that is pending. Write them before sleeping: a
-         * call that is not sent gets no reply. */
-        bi_bided_send_flush(bided);
-        if (!is_full(bided, request))
-            break;
-        bided->callers++;
-        pthread_cond_wait(&bided->below_limit, &bided->lock);
-        bided->callers--;
-    }
-
-    if (bided->closing)
-        return bi_op_traits_reject(op, BIDE_CLOSED, "the queue was closed");
-    if (request->waits && bided->waiting >= bided->context.options.max_waiters)
-        return bi_op_traits_reject(
-            op, BIDE_TOO_MANY_WAITERS, "%llu calls of this client wait, max_waiters is %u",
-            (unsigned long long)bided->waiting, bided->context.options.max_waiters);
-    return BIDE_OK;
-}
-
-static int add(struct bided *bided, struct request *request, struct op_fifo *completed)
-{
-    bide_op *op = request->op;
-    int code = wait_for_room(bided, request);
-
-    if (code != BIDE_OK)
-        return code;
-
-    code = bi_bided_event_stream_prepare(bided, request, completed);
     if (code == BIDE_PENDING)
         code = bi_bided_topic_ref_prepare(request);
+    if (code == BIDE_PENDING && !bi_bided_request_allocate_tag(bided, request))
+        code = bi_remote_op_reject(op->op, BIDE_ENOMEM, "out of memory");
     if (code != BIDE_PENDING)
         return code;
 
-    if (!bi_bided_request_add(bided, request)) {
-        bi_bided_event_stream_release(request);
-        return bi_op_traits_reject(op, BIDE_ENOMEM, "out of memory");
-    }
-    bi_bided_event_stream_added(bided, request);
-
-    /* The request holds the encoded arguments; copies of the caller's bodies are not needed any
-     * more. */
-    bi_op_payload_free(op);
-
-    if (bided->connected && bi_bided_event_stream_is_ready(request)) {
-        bi_bided_send_call(bided, request);
-    } else {
-        /* Not sent now: the client enforces the timeout until the server has the request. */
-        request->client_expires = request->waits;
-        bi_bided_reconnect_arm_expiry(bided, request);
-        bi_bided_send_wake_thread(bided);
-    }
+    /* Nothing can fail any more. */
+    bi_bided_event_stream_commit(bided, request);
+    op->bytes = request->bytes.size;
+    /* The request holds the encoded arguments; copies of the caller's bodies are not needed. */
+    bi_op_payload_free(op->op);
     return BIDE_PENDING;
 }
 
-static int submit_one(struct bided *bided, bide_op *op)
+/* A request on a stream that is being subscribed stays queued until the stream has its number. */
+static void start(struct remote *remote, struct remote_op *op)
 {
-    int code = check_cq(op);
+    if (bi_bided_event_stream_is_ready(bi_request_of(op)))
+        bi_bided_send_call(bi_bided_of(remote), bi_request_of(op));
+}
+
+static void flush(struct remote *remote)
+{
+    bi_bided_send_flush(bi_bided_of(remote));
+}
+
+static bool cancel(struct remote *remote, struct remote_op *op)
+{
+    /* The stream has ended for the caller. Without its unsubscribe it would stay at the server, and
+     * fill up, until the connection ends. */
+    if (op->op->kind == BIDE_OP_UNSUBSCRIBE)
+        return true;
+    /* A call that is queued for writing may be partly written: the server may know it. */
+    if (op->started)
+        bi_bided_send_cancel(bi_bided_of(remote), bi_request_of(op));
+    return op->started;
+}
+
+static void fail(struct remote *remote, struct remote_op *op, int code, const char *text)
+{
+    bi_remote_op_set_failed(op->op, code, text);
+    bi_remote_op_complete(remote, op);
+}
+
+static void release(struct remote *remote, struct remote_op *op)
+{
+    bi_bided_request_release(bi_bided_of(remote), bi_request_of(op));
+}
+
+/* ---- connect and disconnect ---- */
+
+static int connect_bided(struct remote *remote, struct io_wait *io_wait, char *error)
+{
+    enum server_kind server_kind = SERVER_BIDED;
+    int fd = -1;
+    int code = bi_beanstalk_handshake_connect(&remote->address, io_wait, &fd, &server_kind, error);
 
     if (code != BIDE_OK)
         return code;
 
-    struct op_fifo completed = {NULL, NULL};
-    bool shut = atomic_load(&bided->shut);
-    for (;;) {
-        if (shut && bi_op_is(op, OP_RESERVES) && !bi_op_is(op, OP_TWO_PARTS))
-            return bi_op_traits_reject(op, BIDE_CLOSED, "the queue was closed");
+    /* Pending requests are encoded for bided and cannot be sent to a beanstalkd. */
+    if (server_kind != SERVER_BIDED) {
+        close(fd);
+        snprintf(error, BIDE_ERROR_SIZE, "the server at %.100s was a bided, and is not any more",
+                 remote->address.name);
+        return BIDE_EIO;
+    }
 
-        struct request *request = bi_bided_request_new(bided, op, shut);
-        if (request == NULL)
-            return bi_op_traits_reject(op, BIDE_ENOMEM, "out of memory");
+    bi_bided_of(remote)->fd = fd;
+    return BIDE_OK;
+}
 
-        pthread_mutex_lock(&bided->lock);
-        /* shutdown may happen between encoding and adding. The request then has the wrong
-         * timeout and is encoded again as one of a queue that is shut down. That cannot happen
-         * twice. */
-        bool unchanged = atomic_load(&bided->shut) == shut;
-        code = unchanged ? add(bided, request, &completed) : BIDE_CLOSED;
-        bi_client_request_let_in(bided); /* pass on the wakeup that this caller received */
-        pthread_mutex_unlock(&bided->lock);
+/* Streams and topic references are restored before other calls are sent. */
+static void connected(struct remote *remote)
+{
+    struct bided *bided = bi_bided_of(remote);
 
-        if (completed.head != NULL)
-            bided->context.complete(completed.head);
-        if (code != BIDE_PENDING)
-            bi_bided_request_free(request);
+    assert(bided->out_head == NULL && bided->in_size == 0);
+    bi_bided_event_stream_restore(bided);
+    bi_bided_topic_ref_restore(bided);
+}
 
-        if (unchanged)
-            return code;
-        shut = true;
+/* The server must know streams and topic references even when no request is pending. */
+static bool wants_connection(const struct remote *remote)
+{
+    const struct bided *bided = (const struct bided *)(const void *)remote;
+    return bided->streams != NULL || bided->topic_refs != NULL;
+}
+
+/* Reads replies that arrived before a write failed. Their ops have been executed, and must not be
+ * reported as BIDE_EUNKNOWN. */
+static void read_pending(struct bided *bided)
+{
+    struct pollfd polled = {.fd = bided->fd, .events = POLLIN};
+    char reason[BIDE_ERROR_SIZE];
+
+    pthread_mutex_unlock(&bided->remote.lock);
+    while (poll(&polled, 1, 0) > 0 && bi_bided_receive(bided, reason))
+        ;
+    pthread_mutex_lock(&bided->remote.lock);
+}
+
+static void lose_request(struct bided *bided, struct request *request)
+{
+    struct remote *remote = &bided->remote;
+    struct remote_op *op = &request->base;
+    bool was_sent = request->sent;
+
+    /* The send queue was cleared, so a cancel can be queued again on the next connection. */
+    bi_bided_send_mark_unsent(bided, request);
+    request->cancel.data = NULL;
+
+    if (op->op->kind == BIDE_OP_UNSUBSCRIBE) { /* the server dropped the stream */
+        op->op->private_.status = BIDE_OK;
+        bi_remote_op_complete(remote, op);
+    } else if (op->internal) { /* connected() creates new ones */
+        bi_remote_op_complete(remote, op);
+    } else if (bi_bided_event_stream_is_closed(request)) {
+        bi_remote_op_abort(remote, op, BIDE_CANCELLED);
+    } else {
+        bi_remote_op_lost(remote, op, was_sent);
     }
 }
 
-static int submit(struct backend *backend, bide_op *const *ops, size_t n)
+static void disconnect(struct remote *remote, const char *reason)
 {
-    struct bided *bided = bided_of(backend);
-    int pending = 0;
+    struct bided *bided = bi_bided_of(remote);
 
-    for (size_t i = 0; i < n; i++) {
-        if (ops[i]->status != BIDE_PENDING)
-            continue;
-
-        int code = submit_one(bided, ops[i]);
-        if (code == BIDE_PENDING) {
-            pending++;
-            continue;
-        }
-        ops[i]->status = code;
-        bided->context.finish(ops[i]);
-    }
-
-    /* One flush for all ops of this submit: they share a write. */
-    pthread_mutex_lock(&bided->lock);
-    bi_bided_send_flush(bided);
-    pthread_mutex_unlock(&bided->lock);
-    return pending;
-}
-
-/* ---- cancel and shutdown ---- */
-
-/* Cancels at the server if the server may know the request. Otherwise the request ends here. */
-static void cancel_request(struct bided *bided, struct request *request, struct op_fifo *completed)
-{
-    /* The stream has ended for the caller. Without its unsubscribe it would stay at the server, and
-     * fill up, until the connection ends. */
-    if (request->op->kind == BIDE_OP_UNSUBSCRIBE)
+    if (!remote->connected)
         return;
-    if (request->call.queued || request->sent) {
-        bi_bided_send_cancel(bided, request);
-        return;
-    }
-    bi_bided_request_set_abort_code(request, BIDE_CANCELLED);
-    bi_bided_request_complete(bided, request, completed);
-}
+    if (remote->broken)
+        read_pending(bided);
 
-static void flush_and_complete(struct bided *bided, struct op_fifo *completed)
-{
-    bi_bided_send_flush(bided);
-    pthread_mutex_unlock(&bided->lock);
-    if (completed->head != NULL)
-        bided->context.complete(completed->head);
-}
+    /* `broken` keeps further writes from starting. The lock is released until the write in progress
+     * has returned; only then do the socket and its send queue disappear, under one lock hold. A
+     * request added meanwhile is queued for the old socket and handled below with all others. */
+    remote->broken = true;
+    bi_bided_send_wait_idle(bided);
 
-static void cancel(struct backend *backend, bide_op *op)
-{
-    struct bided *bided = bided_of(backend);
-    struct op_fifo completed = {NULL, NULL};
+    bi_remote_thread_lost(remote, reason);
+    bi_bided_send_clear(bided);
+    close(bided->fd);
+    bided->fd = -1;
+    bided->blocked = false;
+    bided->in_size = bided->in_used = 0;
 
-    pthread_mutex_lock(&bided->lock);
-
-    struct request *request = op->private_.waiter;
-    if (request != NULL) {
-        request->cancelled = true;
-        cancel_request(bided, request, &completed);
-    }
-    flush_and_complete(bided, &completed);
-}
-
-static void shut_down(struct backend *backend)
-{
-    struct bided *bided = bided_of(backend);
-    struct op_fifo completed = {NULL, NULL};
-
-    pthread_mutex_lock(&bided->lock);
-    int64_t deadline_us = bi_clock_boot() + bided->address.connect_timeout;
-    atomic_store(&bided->shut, true);
-
-    /* The server gets connect_timeout to confirm each cancel; then the connection counts as
-     * lost. */
-    for (struct request *each = bided->first, *next; each != NULL; each = next) {
+    bi_bided_event_stream_suspend(bided);
+    for (struct remote_op *each = remote->first, *next; each != NULL; each = next) {
         next = each->next;
-        if (!each->waits || each->shut)
-            continue;
-
-        each->shut = each->client_expires = true;
-        each->deadline = deadline_us;
-        each->activity = bided->activity;
-        bi_bided_reconnect_arm_expiry(bided, each);
-        cancel_request(bided, each, &completed);
+        lose_request(bided, bi_request_of(each));
     }
-
-    bi_bided_send_wake_thread(bided);
-    flush_and_complete(bided, &completed);
 }
 
-/* ---- open and close ---- */
+/* ---- the I/O thread ---- */
 
-static void free_bided(struct bided *bided)
+static bool ping(struct remote *remote)
 {
+    struct bided *bided = bi_bided_of(remote);
+
+    memset(&bided->ping, 0, sizeof(bided->ping));
+    bided->ping.kind = BIDE_OP_PING;
+    struct request *request = bi_bided_request_new_internal(bided, &bided->ping);
+    if (request == NULL)
+        return false;
+
+    /* Urgent and not counted in flight: the ping must not wait behind calls that the server may
+     * never reply to. */
+    bi_bided_send_ping(bided, request);
+    bi_bided_send_flush(bided);
+    return true;
+}
+
+static size_t poll_for(struct remote *remote, struct pollfd *polled)
+{
+    const struct bided *bided = bi_bided_of(remote);
+
+    if (!remote->connected)
+        return 0;
+    /* Without `blocked` the socket is nearly always writable, and POLLOUT would end each poll at
+     * once. */
+    *polled = (struct pollfd){.fd = bided->fd,
+                              .events = (short)(POLLIN | (bided->blocked ? POLLOUT : 0))};
+    return 1;
+}
+
+static bool ready(struct remote *remote, const struct pollfd *polled, size_t count, char *reason)
+{
+    struct bided *bided = bi_bided_of(remote);
+    bool readable = count > 0 && (polled->revents & (POLLIN | POLLHUP | POLLERR)) != 0;
+    bool writable = count > 0 && (polled->revents & POLLOUT) != 0;
+    bool good = !readable || bi_bided_receive(bided, reason);
+
+    pthread_mutex_lock(&remote->lock);
+    remote->activity += readable;
+    if (good && writable) {
+        remote->activity++; /* the server reads, so it is alive */
+        bided->blocked = false;
+        bi_bided_send_flush(bided);
+    }
+    pthread_mutex_unlock(&remote->lock);
+    return good;
+}
+
+/* ---- open and free ---- */
+
+static void free_bided(struct remote *remote)
+{
+    struct bided *bided = bi_bided_of(remote);
+
     /* Frees completed requests whose cancel line was never written. */
     bi_bided_send_clear(bided);
     bi_bided_event_stream_free_all(bided);
     bi_bided_topic_ref_free_all(bided);
     bi_bided_request_free_tags(&bided->tags);
     free(bided->in);
-
-    pthread_mutex_destroy(&bided->lock);
-    pthread_cond_destroy(&bided->below_limit);
     pthread_cond_destroy(&bided->send_idle);
-
-    const int fds[] = {bided->fd, bided->wake_fd, bided->stop_fd};
-    for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
-        if (fds[i] >= 0)
-            close(fds[i]);
+    if (bided->fd >= 0)
+        close(bided->fd);
     free(bided);
 }
 
-static void close_bided(struct backend *backend)
-{
-    struct bided *bided = bided_of(backend);
-    uint64_t one = 1;
-
-    shut_down(backend);
-
-    pthread_mutex_lock(&bided->lock);
-    bided->closing = true;
-    bided->close_deadline = bi_clock_boot() + bided->address.connect_timeout;
-    /* All callers that wait for room return BIDE_CLOSED. */
-    pthread_cond_broadcast(&bided->below_limit);
-    /* stop_fd ends a connect in progress; wake_fd ends a poll. */
-    bi_bided_send_wake_thread(bided);
-    ssize_t written = write(bided->stop_fd, &one, sizeof(one));
-    (void)written; /* cannot fail: this eventfd is written once */
-    pthread_mutex_unlock(&bided->lock);
-    pthread_join(bided->thread, NULL);
-}
-
-static void free_closed(struct backend *backend)
-{
-    free_bided(bided_of(backend));
-}
+static const struct remote_client bided_client = {
+    .starts_at_submit = true,
+    .new_op = new_op,
+    .prepare = prepare,
+    .start = start,
+    .flush = flush,
+    .cancel = cancel,
+    .fail = fail,
+    .release = release,
+    .connect = connect_bided,
+    .connected = connected,
+    .wants_connection = wants_connection,
+    .disconnect = disconnect,
+    .ping = ping,
+    .poll = poll_for,
+    .ready = ready,
+    .free = free_bided,
+};
 
 static const struct backend_ops bided_ops = {
     .may_block = true,
     .capabilities = BIDE_CAN_PASS_LEASES | BIDE_CAN_SHARE | BIDE_CAN_ALL_OPS,
     .scheme = "beanstalk",
-    .submit = submit,
-    .cancel = cancel,
-    .shutdown = shut_down,
-    .close = close_bided,
-    .free = free_closed,
+    .submit = bi_remote_submit,
+    .cancel = bi_remote_cancel,
+    .shutdown = bi_remote_shutdown,
+    .close = bi_remote_close,
+    .free = bi_remote_free,
 };
 
 int bi_bided_client_open(const struct backend_context *context, const struct address *address,
@@ -307,30 +294,7 @@ int bi_bided_client_open(const struct backend_context *context, const struct add
         return BIDE_ENOMEM;
     }
 
-    bided->base.ops = &bided_ops;
-    bided->context = *context;
-    bided->address = *address;
-
     bided->fd = fd;
-    bided->connected = true;
-    bi_bided_keepalive_reset(bided);
-    bided->expire_at = NEVER;
-    bided->random.state = context->options.seed;
-
-    bided->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    bided->stop_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    pthread_mutex_init(&bided->lock, NULL);
-    pthread_cond_init(&bided->below_limit, NULL);
     pthread_cond_init(&bided->send_idle, NULL);
-
-    if (bided->wake_fd < 0 || bided->stop_fd < 0 ||
-        !bi_thread_start(&bided->thread, bi_bided_thread_run, bided)) {
-        snprintf(error, BIDE_ERROR_SIZE, "open: cannot create thread or eventfd: %s",
-                 strerror(errno));
-        free_bided(bided);
-        return BIDE_ESYSTEM;
-    }
-
-    *out = &bided->base;
-    return BIDE_OK;
+    return bi_remote_open(&bided->remote, &bided_client, &bided_ops, context, address, out, error);
 }

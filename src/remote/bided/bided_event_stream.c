@@ -15,7 +15,6 @@
  */
 #include "op/op_args.h"
 #include "remote/bided/bided_client.h"
-#include "remote/op_traits.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -90,15 +89,9 @@ static bool resubscribe(struct bided *bided, struct event_stream *stream)
     stream->op.subscription.kinds = stream->kinds;
     stream->op.subscription.capacity = stream->capacity;
 
-    struct request *request = bi_bided_request_new(bided, &stream->op, false);
+    struct request *request = bi_bided_request_new_internal(bided, &stream->op);
     if (request == NULL)
         return false;
-
-    request->internal = true;
-    if (!bi_bided_request_add(bided, request)) {
-        bi_bided_request_free(request);
-        return false;
-    }
 
     attach(request, stream);
     stream->restoring = true;
@@ -110,11 +103,11 @@ static bool resubscribe(struct bided *bided, struct event_stream *stream)
 
 static int prepare_subscribe(struct request *request)
 {
-    const bide_subscription_args *args = &request->op->subscription;
+    const bide_subscription_args *args = &request->base.op->subscription;
     struct event_stream *stream = calloc(1, sizeof(*stream));
 
     if (stream == NULL)
-        return bi_op_traits_reject(request->op, BIDE_ENOMEM, "out of memory");
+        return bi_remote_op_reject(request->base.op, BIDE_ENOMEM, "out of memory");
 
     /* Copied: the caller's topic is valid only until submit returns, and a reconnect needs it. */
     stream->kinds = args->kinds;
@@ -137,10 +130,10 @@ static int prepare_on_stream(struct bided *bided, struct request *request,
 
     /* The server may have rejected the last subscribe; without another one the call would wait for
      * ever. */
-    if (ready && !stream->subscribed && !stream->restoring && bided->connected)
+    if (ready && !stream->subscribed && !stream->restoring && bided->remote.connected)
         ready = resubscribe(bided, stream);
     if (!ready)
-        return bi_op_traits_reject(request->op, BIDE_ENOMEM, "out of memory");
+        return bi_remote_op_reject(request->base.op, BIDE_ENOMEM, "out of memory");
 
     attach(request, stream);
     return BIDE_PENDING;
@@ -159,26 +152,23 @@ static void unlink_stream(struct bided *bided, struct event_stream *stream)
 
 /* Unsubscribes a stream that the server does not have: only the events calls that wait here must
  * end. */
-static int close_locally(struct bided *bided, struct event_stream *stream,
-                         struct op_fifo *completed)
+static int close_locally(struct bided *bided, struct event_stream *stream)
 {
-    for (struct request *each = bided->first, *next; each != NULL; each = next) {
+    for (struct remote_op *each = bided->remote.first, *next; each != NULL; each = next) {
         next = each->next;
-        if (each->stream != stream || each->op->kind != BIDE_OP_EVENTS)
+        if (bi_request_of(each)->stream != stream || each->op->kind != BIDE_OP_EVENTS)
             continue;
 
         each->cancelled = true;
-        bi_bided_request_set_abort_code(each, BIDE_CANCELLED);
-        bi_bided_request_complete(bided, each, completed);
+        bi_remote_op_abort(&bided->remote, each, BIDE_CANCELLED);
     }
     unlink_stream(bided, stream);
     return BIDE_OK;
 }
 
-int bi_bided_event_stream_prepare(struct bided *bided, struct request *request,
-                                  struct op_fifo *completed)
+int bi_bided_event_stream_prepare(struct bided *bided, struct request *request)
 {
-    bide_op *op = request->op;
+    bide_op *op = request->base.op;
 
     if (op->kind == BIDE_OP_SUBSCRIBE)
         return prepare_subscribe(request);
@@ -187,84 +177,83 @@ int bi_bided_event_stream_prepare(struct bided *bided, struct request *request,
 
     struct event_stream *stream = find_stream(bided, op->subscription.handle);
     if (stream == NULL)
-        return bi_op_traits_reject(op, BIDE_EINVAL, "this feed was never subscribed, or has ended");
+        return bi_remote_op_reject(op, BIDE_EINVAL, "this feed was never subscribed, or has ended");
 
-    bool at_server = bided->connected && (stream->subscribed || stream->restoring);
+    bool at_server = bided->remote.connected && (stream->subscribed || stream->restoring);
     if (op->kind == BIDE_OP_UNSUBSCRIBE && !at_server)
-        return close_locally(bided, stream, completed);
+        return close_locally(bided, stream);
     if (has_lost_events(op, stream))
         return report_lost(op, stream);
 
     return prepare_on_stream(bided, request, stream);
 }
 
-void bi_bided_event_stream_added(struct bided *bided, const struct request *request)
+void bi_bided_event_stream_commit(struct bided *bided, const struct request *request)
 {
     /* Unlink now, not when the reply arrives: if the connection is lost meanwhile, the stream must
      * not be restored. Not earlier either: an unsubscribe that fails leaves the stream as it was.
      */
-    if (request->op->kind == BIDE_OP_UNSUBSCRIBE)
+    if (request->base.op->kind == BIDE_OP_UNSUBSCRIBE)
         unlink_stream(bided, request->stream);
 }
 
 bool bi_bided_event_stream_is_ready(const struct request *request)
 {
-    return request->stream == NULL || request->op->kind == BIDE_OP_SUBSCRIBE ||
+    return request->stream == NULL || request->base.op->kind == BIDE_OP_SUBSCRIBE ||
            request->stream->subscribed;
 }
 
 bool bi_bided_event_stream_is_closed(const struct request *request)
 {
-    return request->op->kind == BIDE_OP_EVENTS && request->stream->closed;
+    return request->base.op->kind == BIDE_OP_EVENTS && request->stream->closed;
 }
 
 /* ---- replies ---- */
 
 /* Sends a request that waited for its stream, or completes it. */
-static void send_or_fail(struct bided *bided, struct request *request, int code,
-                         struct op_fifo *completed)
+static void send_or_fail(struct bided *bided, struct request *request, int code)
 {
     struct event_stream *stream = request->stream;
+    bide_op *op = request->base.op;
 
     /* Report the loss before waiting for new events. */
-    if (has_lost_events(request->op, stream)) {
-        request->op->private_.status = report_lost(request->op, stream);
+    if (has_lost_events(op, stream)) {
+        op->private_.status = report_lost(op, stream);
     } else if (code == BIDE_OK && bi_bided_request_encode(bided, request, stream->number)) {
         bi_bided_send_call(bided, request);
         return;
-    } else if (code != BIDE_OK && request->op->kind == BIDE_OP_UNSUBSCRIBE) {
-        request->op->private_.status = BIDE_OK; /* the server has no stream to end */
+    } else if (code != BIDE_OK && op->kind == BIDE_OP_UNSUBSCRIBE) {
+        op->private_.status = BIDE_OK; /* the server has no stream to end */
     } else {
-        bi_bided_request_set_abort_code(request, code == BIDE_OK ? BIDE_ENOMEM : code);
+        bi_remote_op_abort(&bided->remote, &request->base, code == BIDE_OK ? BIDE_ENOMEM : code);
+        return;
     }
 
-    bi_bided_request_complete(bided, request, completed);
+    bi_remote_op_complete(&bided->remote, &request->base);
 }
 
 /* The internal subscribe has completed: sends the requests that wait for the stream. Among them
  * may be an unsubscribe, submitted while the subscribe was in flight. */
-static void send_waiting(struct bided *bided, const struct event_stream *stream, int code,
-                         struct op_fifo *completed)
+static void send_waiting(struct bided *bided, const struct event_stream *stream, int code)
 {
-    for (struct request *each = bided->first, *next; each != NULL; each = next) {
+    for (struct remote_op *each = bided->remote.first, *next; each != NULL; each = next) {
         next = each->next;
-        if (each->stream == stream && !each->internal && !each->sent && !each->call.queued)
-            send_or_fail(bided, each, code, completed);
+        if (bi_request_of(each)->stream == stream && !each->started)
+            send_or_fail(bided, bi_request_of(each), code);
     }
 }
 
-static void finish_subscribe(struct bided *bided, struct request *request,
-                             struct op_fifo *completed)
+static void finish_subscribe(struct bided *bided, struct request *request)
 {
     struct event_stream *stream = request->stream;
-    int code = request->op->private_.status;
+    int code = request->base.op->private_.status;
 
     stream->number = request->number;
     stream->subscribed = code == BIDE_OK;
     stream->restoring = false;
 
-    if (request->internal) {
-        send_waiting(bided, stream, code, completed);
+    if (request->base.internal) {
+        send_waiting(bided, stream, code);
         return;
     }
 
@@ -275,14 +264,13 @@ static void finish_subscribe(struct bided *bided, struct request *request,
     stream->serial = ++bided->last_stream;
     stream->next = bided->streams;
     bided->streams = stream;
-    request->op->subscription.handle = handle_of(stream);
+    request->base.op->subscription.handle = handle_of(stream);
 }
 
-void bi_bided_event_stream_complete(struct bided *bided, struct request *request,
-                                    struct op_fifo *completed)
+void bi_bided_event_stream_complete(struct bided *bided, struct request *request)
 {
-    if (request->op->kind == BIDE_OP_SUBSCRIBE)
-        finish_subscribe(bided, request, completed);
+    if (request->base.op->kind == BIDE_OP_SUBSCRIBE)
+        finish_subscribe(bided, request);
 }
 
 /* ---- disconnect and restore ---- */
@@ -300,7 +288,7 @@ void bi_bided_event_stream_restore(struct bided *bided)
 {
     for (struct event_stream *stream = bided->streams; stream != NULL; stream = stream->next)
         if (!resubscribe(bided, stream))
-            bided->broken = true; /* out of memory: reconnect and try again */
+            bided->remote.broken = true; /* out of memory: reconnect and try again */
 }
 
 void bi_bided_event_stream_free_all(struct bided *bided)

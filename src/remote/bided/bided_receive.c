@@ -8,7 +8,7 @@
 #define _GNU_SOURCE /* memmem */
 #include "remote/bided/bided_client.h"
 
-#include "remote/op_traits.h"
+#include "op/op_table.h"
 #include "util/text.h"
 
 #include <errno.h>
@@ -131,41 +131,60 @@ static bool parse_response(const struct bided *bided, struct response *response)
 
 /* The server knows one kind of cancel. The client knows why it sent it: user, timeout or
  * shutdown. */
-static void map_cancel_code(const struct request *request, bide_op *op)
+static void map_cancel_code(const struct remote_op *request, bide_op *op)
 {
     int code = op->private_.status;
     /* A cancel by the user wins over a timeout, and both win over shutdown. */
     if (code == BIDE_CANCELLED && !request->cancelled && request->timed_out)
-        bi_op_traits_set_code(op, BIDE_TIMED_OUT);
+        bi_remote_op_set_code(op, BIDE_TIMED_OUT);
     else if (request->shut && !request->cancelled &&
              (code == BIDE_CANCELLED || code == BIDE_TIMED_OUT))
-        bi_op_traits_set_code(op, BIDE_CLOSED);
+        bi_remote_op_set_code(op, BIDE_CLOSED);
+}
+
+/* The reply cannot be decoded: it is malformed, or (code is BIDE_ENOMEM) there is no memory for it. */
+static void fail_decode(const struct bided *bided, bide_op *op, int code)
+{
+    char text[BIDE_ERROR_SIZE];
+    bool no_memory = code == BIDE_ENOMEM;
+
+    snprintf(text, sizeof(text),
+             no_memory ? "%s: out of memory for the answer of the server at %.100s"
+                       : "%s: the answer of the server at %.100s makes no sense",
+             bide_op_name(op->kind), bided->remote.address.name);
+
+    /* A reply to a change that cannot be read does not prove whether it was executed. */
+    bi_remote_op_set_failed(op,
+                            !bi_op_is(op, OP_REPEATABLE) ? BIDE_EUNKNOWN
+                            : no_memory                  ? BIDE_ENOMEM
+                                                         : BIDE_EIO,
+                            text);
 }
 
 /* Completes a finish_and_reserve that was sent as a finish only, because of shutdown: the finish
  * has its own result, the reserve part is BIDE_CLOSED. */
 static void decode_substitute(const struct bided *bided, const struct request *request)
 {
-    bide_op *op = request->op;
+    bide_op *op = request->base.op;
     int code = bi_op_codec_decode_result(request->substitute, request->code, request->response,
                                          request->response_size, NULL);
 
     if (code != BIDE_OK) {
-        bi_op_traits_fail_decode(op, code, &bided->address);
+        fail_decode(bided, op, code);
         return;
     }
 
     op->finish_and_reserve.finish.status = request->substitute->finish_many.items[0].status;
     bi_text_copy(op->error, request->substitute->error);
     if (request->code != BIDE_OK)
-        bi_op_traits_fail(op, request->code, request->substitute->error);
+        bi_remote_op_set_failed(op, request->code, request->substitute->error);
     else
-        bi_op_traits_set_code(op, BIDE_CLOSED);
+        bi_remote_op_set_code(op, BIDE_CLOSED);
 }
 
 static void decode_response(const struct bided *bided, struct request *request)
 {
-    bide_op *op = request->op;
+    bide_op *op = request->base.op;
 
     if (request->substitute != NULL) {
         decode_substitute(bided, request);
@@ -177,11 +196,11 @@ static void decode_response(const struct bided *bided, struct request *request)
                                          request->response_size, &request->number);
 
     if (code != BIDE_OK)
-        bi_op_traits_fail_decode(op, code, &bided->address);
+        fail_decode(bided, op, code);
     else if (op->private_.status != BIDE_OK && op->error[0] == 0)
-        bi_op_traits_set_code(op, op->private_.status);
+        bi_remote_op_set_code(op, op->private_.status);
 
-    map_cancel_code(request, op);
+    map_cancel_code(&request->base, op);
 }
 
 /* Returns the request of a reply, or NULL: a reply to a request that was not sent is a protocol
@@ -195,7 +214,7 @@ static struct request *find_request(struct bided *bided, const struct response *
     return request != NULL && request->sent ? request : NULL;
 }
 
-/* Removes all requests that have replies. Returns them as a list linked by next. Their responses
+/* Removes all requests that have replies. Returns them as a list linked by next_answered. Their responses
  * point into the input buffer, which is not changed before they are decoded. */
 static struct request *take_responses(struct bided *bided, char *reason)
 {
@@ -213,7 +232,7 @@ static struct request *take_responses(struct bided *bided, char *reason)
             request = find_request(bided, &response);
         if (request == NULL) {
             snprintf(reason, BIDE_ERROR_SIZE, "the server at %.100s says what makes no sense",
-                     bided->address.name);
+                     bided->remote.address.name);
             break;
         }
 
@@ -222,43 +241,45 @@ static struct request *take_responses(struct bided *bided, char *reason)
         request->response_size = response.size;
         bided->in_used += response.total_size;
 
-        bi_bided_request_remove(bided, request);
-        request->next = NULL;
+        bi_bided_request_release_tag(bided, request);
+        bi_remote_op_remove(&bided->remote, &request->base);
+        request->next_answered = NULL;
         *tail = request;
-        tail = &request->next;
+        tail = &request->next_answered;
     }
     return head;
 }
 
 static void complete_requests(struct bided *bided, struct request *answered)
 {
+    struct remote *remote = &bided->remote;
     struct op_fifo completed = {NULL, NULL};
 
     /* The requests are not listed any more, so no other thread reaches their ops. */
-    for (struct request *each = answered; each != NULL; each = each->next) {
+    for (struct request *each = answered; each != NULL; each = each->next_answered) {
         decode_response(bided, each);
-        if (!each->internal)
-            bi_op_fifo_push(&completed, each->op);
+        if (!each->base.internal)
+            bi_op_fifo_push(&completed, each->base.op);
     }
 
-    pthread_mutex_lock(&bided->lock);
+    pthread_mutex_lock(&remote->lock);
     /* Only a reply resets the backoff. A server that accepts and closes must not. */
-    bided->attempts = 0;
+    remote->attempts = 0;
     while (answered != NULL) {
-        struct request *next = answered->next;
+        struct request *next = answered->next_answered;
         if (answered->stream != NULL)
-            bi_bided_event_stream_complete(bided, answered, &completed);
+            bi_bided_event_stream_complete(bided, answered);
         bi_bided_topic_ref_complete(bided, answered);
-        bi_bided_event_stream_release(answered);
-        bi_bided_request_release(answered);
+        bi_bided_request_release(bided, answered);
         answered = next;
     }
 
     /* Each reply lowers in_flight: calls above the limit can now be written. */
     bi_bided_send_flush(bided);
-    pthread_mutex_unlock(&bided->lock);
-    if (completed.head != NULL)
-        bided->context.complete(completed.head);
+    /* After the flush, which releases the lock: this thread completes them, in the order of the
+     * replies. */
+    bi_op_fifo_append(&remote->completed, &completed);
+    bi_remote_unlock(remote);
 }
 
 /* ---- reading ---- */
@@ -279,7 +300,7 @@ static ssize_t read_some(struct bided *bided, char *reason)
 
     if (size < 0 && (errno == EAGAIN || errno == EINTR))
         return 0;
-    snprintf(reason, BIDE_ERROR_SIZE, "the connection to %.100s was %s", bided->address.name,
+    snprintf(reason, BIDE_ERROR_SIZE, "the connection to %.100s was %s", bided->remote.address.name,
              size == 0 ? "closed by the server" : "lost");
     return -1;
 }
@@ -290,9 +311,9 @@ bool bi_bided_receive(struct bided *bided, char *reason)
     if (read_some(bided, reason) < 0)
         return false;
 
-    pthread_mutex_lock(&bided->lock);
+    pthread_mutex_lock(&bided->remote.lock);
     struct request *answered = take_responses(bided, reason);
-    pthread_mutex_unlock(&bided->lock);
+    pthread_mutex_unlock(&bided->remote.lock);
 
     /* On a protocol error, replies before it are good and complete first. */
     if (answered != NULL)

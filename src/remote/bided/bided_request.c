@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * bided_request - requests: an op and its encoded form, the list of pending ones, and their tags.
+ * bided_request - requests: an op, its encoded form and its tag.
  *
  * Ownership  The request owns the encoded arguments, so it can be resent without reading the
  *            caller's memory. The op is borrowed until it completes.
@@ -9,8 +9,6 @@
 
 #include "op/op_args.h"
 #include "op/op_payload.h"
-#include "remote/op_traits.h"
-#include "util/clock.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -44,8 +42,11 @@ static bool grow_tags(struct tags *tags)
     return true;
 }
 
-static bool allocate_tag(struct tags *tags, struct request *request)
+bool bi_bided_request_allocate_tag(struct bided *bided, struct request *request)
 {
+    struct tags *tags = &bided->tags;
+
+    assert(request->tag == 0);
     if (tags->unused_count > 0)
         request->tag = tags->unused[--tags->unused_count];
     else if (tags->count < tags->room || grow_tags(tags))
@@ -57,11 +58,21 @@ static bool allocate_tag(struct tags *tags, struct request *request)
     return true;
 }
 
-static void release_tag(struct tags *tags, const struct request *request)
+void bi_bided_request_release_tag(struct bided *bided, struct request *request)
 {
+    struct tags *tags = &bided->tags;
+
+    assert(!request->call.queued);
+    bi_bided_send_mark_unsent(bided, request);
+    if (request->tag == 0)
+        return;
+
+    /* The tag can be reused at once. A cancel of this request that is still queued is written
+     * before any call that is queued later, so it cannot hit the next owner of the tag. */
     tags->requests[request->tag - 1] = NULL;
     /* grow_tags() sized this array for every tag, so a release cannot fail. */
     tags->unused[tags->unused_count++] = request->tag;
+    request->tag = 0;
 }
 
 struct request *bi_bided_request_find(const struct bided *bided, uint64_t tag)
@@ -145,10 +156,10 @@ static int encode_without_wait(bide_op *op, uint64_t stream_id, struct op_bytes 
 static int encode(const struct bided *bided, const struct request *request, uint64_t stream_id,
                   struct op_bytes *out)
 {
-    bide_op *op = request->substitute != NULL ? request->substitute : request->op;
-    int64_t ttr_ms = bided->context.requested.default_ttr_ms;
+    bide_op *op = request->substitute != NULL ? request->substitute : request->base.op;
+    int64_t ttr_ms = bided->remote.context.requested.default_ttr_ms;
 
-    if (request->shut && request->substitute == NULL)
+    if (request->base.shut && request->substitute == NULL)
         return encode_without_wait(op, stream_id, out);
     if (ttr_ms != 0 && op->kind == BIDE_OP_PUT)
         return encode_put(op, ttr_ms, out);
@@ -191,7 +202,7 @@ bool bi_bided_request_encode(const struct bided *bided, struct request *request,
 void bi_bided_request_write_header(struct request *request)
 {
     char header[HEADER_ROOM];
-    const bide_op *op = request->substitute != NULL ? request->substitute : request->op;
+    const bide_op *op = request->substitute != NULL ? request->substitute : request->base.op;
     int size = snprintf(header, sizeof(header), "call %u %s %zu\r\n", request->tag,
                         bide_op_name(op->kind), request->bytes.size - HEADER_ROOM - 2);
 
@@ -217,7 +228,7 @@ static bool make_finish_only(struct request *request)
     if (substitute == NULL)
         return false;
     bide_finish_item *item = (bide_finish_item *)(void *)(substitute + 1);
-    *item = request->op->finish_and_reserve.finish;
+    *item = request->base.op->finish_and_reserve.finish;
     item->status = BIDE_OK;
     substitute->kind = BIDE_OP_FINISH_MANY;
     substitute->finish_many.items = item;
@@ -232,18 +243,12 @@ struct request *bi_bided_request_new(const struct bided *bided, bide_op *op, boo
 
     if (request == NULL)
         return NULL;
-    request->op = op;
+    bi_remote_op_init(&bided->remote, &request->base, op, shut);
     request->call.request = request->cancel.request = request;
 
-    /* waits: a blocking op on an open queue. shut: an op that shutdown changes. It is encoded with
-     * timeout 0, and a finish_and_reserve is replaced by its finish. */
-    const int64_t *timeout = bi_op_timeout(op);
-    int64_t timeout_ms = timeout == NULL ? 0 : *timeout;
-    bool waits = timeout_ms != 0;
-    request->waits = waits && !shut;
-    request->shut = shut && (waits || bi_op_is(op, OP_TWO_PARTS));
-
-    bool ready = !request->shut || !bi_op_is(op, OP_TWO_PARTS) || make_finish_only(request);
+    /* shut: an op that shutdown changes. It is encoded with timeout 0, and a finish_and_reserve is
+     * replaced by its finish. */
+    bool ready = !request->base.shut || !bi_op_is(op, OP_TWO_PARTS) || make_finish_only(request);
     /* An op on a stream is encoded when the stream's number on this connection is known. */
     bool names_stream = bi_op_args_has_feed(op);
     if (!ready || (!names_stream && !bi_bided_request_encode(bided, request, 0))) {
@@ -251,10 +256,22 @@ struct request *bi_bided_request_new(const struct bided *bided, bide_op *op, boo
         return NULL;
     }
 
-    /* A negative timeout means forever. An op that does not wait gets connect_timeout, which counts
-     * only while there is no connection. */
-    int64_t wait_us = request->waits ? timeout_ms * 1000 : bided->address.connect_timeout;
-    request->deadline = wait_us < 0 ? NEVER : bi_clock_boot() + wait_us;
+    request->base.bytes = request->bytes.size;
+    return request;
+}
+
+struct request *bi_bided_request_new_internal(struct bided *bided, bide_op *op)
+{
+    struct request *request = bi_bided_request_new(bided, op, false);
+
+    if (request == NULL)
+        return NULL;
+    if (!bi_bided_request_allocate_tag(bided, request)) {
+        bi_bided_request_free(request);
+        return NULL;
+    }
+    request->base.internal = true;
+    bi_remote_op_add(&bided->remote, &request->base);
     return request;
 }
 
@@ -267,79 +284,12 @@ void bi_bided_request_free(struct request *request)
     free(request);
 }
 
-bool bi_bided_request_add(struct bided *bided, struct request *request)
+void bi_bided_request_release(struct bided *bided, struct request *request)
 {
-    if (!allocate_tag(&bided->tags, request))
-        return false;
-
-    request->prev = bided->last;
-    *(bided->last != NULL ? &bided->last->next : &bided->first) = request;
-    bided->last = request;
-
-    /* Remember what was counted: encoding the request again changes bytes.size. */
-    request->counted_bytes = request->waits ? 0 : request->bytes.size;
-    bided->waiting += request->waits;
-    bided->pending_ops += !request->waits;
-    bided->pending_bytes += request->counted_bytes;
-
-    /* cancel() finds the request here. */
-    request->op->private_.waiter = request;
-    return true;
-}
-
-void bi_bided_request_remove(struct bided *bided, struct request *request)
-{
-    assert(!request->call.queued);
-
-    bi_bided_send_mark_unsent(bided, request);
-    /* The tag can be reused at once. A cancel of this request that is still queued is written
-     * before any call that is queued later, so it cannot hit the next owner of the tag. */
-    release_tag(&bided->tags, request);
-    *(request->prev != NULL ? &request->prev->next : &bided->first) = request->next;
-    *(request->next != NULL ? &request->next->prev : &bided->last) = request->prev;
-
-    bided->waiting -= request->waits;
-    bided->pending_ops -= !request->waits;
-    bided->pending_bytes -= request->counted_bytes;
-    request->op->private_.waiter = NULL;
-
-    bi_client_request_let_in(bided);
-}
-
-/* Wakes one blocked caller. Each caller that proceeds wakes the next one, so a completion does not
- * wake all of them. A caller that needs more bytes than are free waits for the next completion. */
-void bi_client_request_let_in(struct bided *bided)
-{
-    const bide_options *options = &bided->context.options;
-    if (bided->callers > 0 &&
-        (bided->pending_ops == 0 || (bided->pending_ops < options->max_pending_ops &&
-                                     bided->pending_bytes < options->max_pending_bytes)))
-        pthread_cond_signal(&bided->below_limit);
-}
-
-void bi_bided_request_release(struct request *request)
-{
+    bi_bided_request_release_tag(bided, request);
+    bi_bided_event_stream_release(request);
     request->answered = true;
     /* A queued cancel line lies in the request; send frees the request after writing it. */
     if (!request->cancel.queued)
         bi_bided_request_free(request);
-}
-
-void bi_bided_request_complete(struct bided *bided, struct request *request,
-                               struct op_fifo *completed)
-{
-    bi_bided_request_remove(bided, request);
-    if (!request->internal)
-        bi_op_fifo_push(completed, request->op);
-    bi_bided_event_stream_release(request);
-    bi_bided_request_release(request);
-}
-
-void bi_bided_request_set_abort_code(struct request *request, int code)
-{
-    int abort_code = request->cancelled   ? BIDE_CANCELLED
-                     : request->timed_out ? BIDE_TIMED_OUT
-                     : request->shut      ? BIDE_CLOSED
-                                          : code;
-    bi_op_traits_fail(request->op, abort_code, NULL);
 }

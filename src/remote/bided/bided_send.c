@@ -13,7 +13,6 @@
 #include <stdio.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
-#include <unistd.h>
 
 /* The most items per write, and the most writes in one flush: a caller must not write the calls of
  * other threads for ever. */
@@ -69,14 +68,16 @@ static struct outgoing *dequeue(struct bided *bided)
 
 void bi_bided_send_call(struct bided *bided, struct request *request)
 {
-    assert(!request->sent);
+    assert(!request->base.started && !request->sent);
+    request->base.started = true;
     bi_bided_request_write_header(request);
     enqueue(bided, &request->call);
 }
 
 void bi_bided_send_ping(struct bided *bided, struct request *request)
 {
-    assert(!request->sent);
+    assert(!request->base.started && !request->sent);
+    request->base.started = true;
     bi_bided_request_write_header(request);
     enqueue_urgent(bided, &request->call);
 }
@@ -84,12 +85,12 @@ void bi_bided_send_ping(struct bided *bided, struct request *request)
 /* Waiting and internal calls do not count: a waiting reserve must not block later calls. */
 static bool counts_in_flight(const struct request *request)
 {
-    return !request->waits && !request->internal;
+    return !request->base.waits && !request->base.internal;
 }
 
 void bi_bided_send_cancel(struct bided *bided, struct request *request)
 {
-    if (!bided->connected || request->cancel.data != NULL)
+    if (!bided->remote.connected || request->cancel.data != NULL)
         return;
 
     int size = snprintf(request->cancel_line, sizeof(request->cancel_line), "call-cancel %u\r\n",
@@ -175,17 +176,17 @@ static ssize_t write_some(struct bided *bided)
     struct msghdr message = {.msg_iov = iov, .msg_iovlen = count};
     int fd = bided->fd;
 
-    pthread_mutex_unlock(&bided->lock);
+    pthread_mutex_unlock(&bided->remote.lock);
     ssize_t written = sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
     int number = errno;
-    pthread_mutex_lock(&bided->lock);
+    pthread_mutex_lock(&bided->remote.lock);
     errno = number;
     return written;
 }
 
 void bi_bided_send_flush(struct bided *bided)
 {
-    if (!bided->connected || bided->sending || bided->blocked || bided->broken)
+    if (!bided->remote.connected || bided->sending || bided->blocked || bided->remote.broken)
         return;
 
     bided->sending = true;
@@ -207,8 +208,8 @@ void bi_bided_send_flush(struct bided *bided)
         /* The socket is full, the write failed, or the limit of writes is reached. In each case
          * the I/O thread continues: it polls for POLLOUT, or disconnects if broken. */
         bided->blocked = true;
-        bided->broken = written < 0 && errno != EAGAIN;
-        bi_bided_send_wake_thread(bided);
+        bided->remote.broken = written < 0 && errno != EAGAIN;
+        bi_remote_wake(&bided->remote);
         break;
     }
 
@@ -219,7 +220,7 @@ void bi_bided_send_flush(struct bided *bided)
 void bi_bided_send_wait_idle(struct bided *bided)
 {
     while (bided->sending)
-        pthread_cond_wait(&bided->send_idle, &bided->lock);
+        pthread_cond_wait(&bided->send_idle, &bided->remote.lock);
 }
 
 void bi_bided_send_clear(struct bided *bided)
@@ -231,12 +232,4 @@ void bi_bided_send_clear(struct bided *bided)
         if (first == &first->request->cancel && first->request->answered)
             bi_bided_request_free(first->request);
     }
-}
-
-void bi_bided_send_wake_thread(const struct bided *bided)
-{
-    uint64_t one = 1;
-    /* Cannot fail but by overflow of the counter, and then the thread is awake anyway. */
-    ssize_t written = write(bided->wake_fd, &one, sizeof(one));
-    (void)written;
 }

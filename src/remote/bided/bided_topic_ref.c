@@ -7,7 +7,6 @@
  * missing there until the next reconnect; the caller is not notified.
  */
 #include "remote/bided/bided_client.h"
-#include "remote/op_traits.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -20,14 +19,14 @@ struct topic_ref {
 
 int bi_bided_topic_ref_prepare(struct request *request)
 {
-    const bide_op *op = request->op;
+    const bide_op *op = request->base.op;
 
     if (op->kind != BIDE_OP_TOPIC_REF)
         return BIDE_PENDING;
     bide_slice topic = op->topic.topic; /* valid only until submit returns */
     request->topic_ref = malloc(sizeof(*request->topic_ref) + topic.size);
     if (request->topic_ref == NULL)
-        return bi_op_traits_reject(request->op, BIDE_ENOMEM, "out of memory");
+        return bi_remote_op_reject(request->base.op, BIDE_ENOMEM, "out of memory");
     request->topic_ref->size = topic.size;
     memcpy(request->topic_ref->topic, topic.data, topic.size);
     return BIDE_PENDING;
@@ -37,11 +36,11 @@ void bi_bided_topic_ref_complete(struct bided *bided, struct request *request)
 {
     struct topic_ref *ref = request->topic_ref;
 
-    if (ref == NULL || request->op->private_.status != BIDE_OK)
+    if (ref == NULL || request->base.op->private_.status != BIDE_OK)
         return;
 
     /* The server has changed the count; only now does the client's list follow. */
-    if (request->op->topic.delta > 0) {
+    if (request->base.op->topic.delta > 0) {
         ref->next = bided->topic_refs;
         bided->topic_refs = ref;
         request->topic_ref = NULL;
@@ -71,19 +70,13 @@ static bool restore_ref(struct bided *bided, const struct topic_ref *topic_ref)
     op->topic.topic = (bide_slice){topic_ref->topic, topic_ref->size};
     op->topic.delta = 1;
 
-    struct request *request = bi_bided_request_new(bided, op, false);
+    struct request *request = bi_bided_request_new_internal(bided, op);
     if (request == NULL) {
         free(op);
         return false;
     }
 
-    request->internal = true;
     request->internal_op = op;
-
-    if (!bi_bided_request_add(bided, request)) {
-        bi_bided_request_free(request);
-        return false;
-    }
     bi_bided_send_call(bided, request);
     return true;
 }
@@ -92,7 +85,7 @@ void bi_bided_topic_ref_restore(struct bided *bided)
 {
     for (struct topic_ref *each = bided->topic_refs; each != NULL; each = each->next)
         if (!restore_ref(bided, each))
-            bided->broken = true; /* out of memory: reconnect and try again */
+            bided->remote.broken = true; /* out of memory: reconnect and try again */
 }
 
 void bi_bided_topic_ref_free_all(struct bided *bided)
