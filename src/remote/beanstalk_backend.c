@@ -18,7 +18,7 @@ static int open_backend(const struct backend_context *context, const struct bi_u
                         struct backend **out, char *error)
 {
     struct address address;
-    int code = bi_remote_address_parse(&address, url, error);
+    int code = bi_remote_address_parse(&address, url, "11300", error);
 
     if (code != BIDE_OK)
         return code;

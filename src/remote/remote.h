@@ -24,8 +24,9 @@
  * Failure    A lost connection is not an error of an op. A waiting op fails early only when the
  *            server rejects this client: waiting does not cure that.
  * Threads    One lock guards everything below and the state of the ops. The functions of a client
- *            are called with the lock, unless stated otherwise; they release it during I/O. It is
- *            never held while ops complete, nor while the log is written.
+ *            are called with the lock and keep it, unless stated otherwise: the list of ops must not
+ *            change while it is walked. The lock is never held while ops complete, nor while the log
+ *            is written.
  */
 #ifndef BI_REMOTE_H
 #define BI_REMOTE_H
@@ -97,7 +98,8 @@ struct remote_client {
      * to end all that is started. May release the lock before bi_remote_thread_lost(). */
     void (*disconnect)(struct remote *remote, const char *reason);
 
-    /* Optional: sends a ping to a server that is silent. False: out of memory. */
+    /* Optional: sends a ping to a server that is silent. False: out of memory. May release the
+     * lock. */
     bool (*ping)(struct remote *remote);
     /* Optional: the client's own work of a turn. Returns when to call it next. May release the
      * lock. */

@@ -176,25 +176,27 @@ static int set_host(struct address *address, const char *host, size_t size, cons
     return BIDE_OK;
 }
 
-static int set_host_and_port(struct address *address, const char *text, char *error)
+static int set_host_and_port(struct address *address, const char *text, const char *default_port,
+                             char *error)
 {
     if (text[0] == '[') {
         const char *end = strchr(text, ']');
         if (end == NULL || (end[1] != 0 && end[1] != ':'))
             return reject(error, "an IPv6 address stands in brackets, unlike", text);
         return set_host(address, text + 1, (size_t)(end - text - 1),
-                        end[1] == ':' ? end + 2 : "11300", error);
+                        end[1] == ':' ? end + 2 : default_port, error);
     }
     const char *colon = strchr(text, ':');
     if (colon == NULL)
-        return set_host(address, text, strlen(text), "11300", error);
+        return set_host(address, text, strlen(text), default_port, error);
     if (strchr(colon + 1, ':') != NULL)
         return reject(error, "an IPv6 address stands in brackets, unlike", text);
     return set_host(address, text, (size_t)(colon - text), colon + 1, error);
 }
 
 /* Parses the part between "//" and the parameters. */
-static int set_location(struct address *address, char *location, char *error)
+static int set_location(struct address *address, char *location, const char *default_port,
+                        char *error)
 {
     const char *end = bi_url_secret_end(location, strlen(location));
     char *rest = location;
@@ -214,15 +216,15 @@ static int set_location(struct address *address, char *location, char *error)
         size_t size = strlen(rest);
         if (size > 0 && rest[size - 1] == '/')
             rest[size - 1] = 0;
-        return set_host_and_port(address, rest, error);
+        return set_host_and_port(address, rest, default_port, error);
     }
     if (!bi_url_decode(rest) || rest[0] != '/')
         return reject(error, "a unix socket is named by its whole path, unlike", rest);
     return set_path(address, rest, error);
 }
 
-int64_t bi_client_address_pause(const struct address *address, unsigned attempts,
-                                struct bi_random *random)
+int64_t bi_remote_address_backoff(const struct address *address, unsigned attempts,
+                                  struct bi_random *random)
 {
     int64_t least = address->reconnect_min;
     int64_t top = address->reconnect_max / 3 * 2; /* plus half of it at random: reconnect_max */
@@ -239,7 +241,8 @@ int64_t bi_client_address_pause(const struct address *address, unsigned attempts
     return least + (int64_t)bi_random_below(random, (uint64_t)(most - least) + 1);
 }
 
-int bi_remote_address_parse(struct address *address, const struct bi_url *url, char *error)
+int bi_remote_address_parse(struct address *address, const struct bi_url *url,
+                            const char *default_port, char *error)
 {
     char location[BI_URL_MAX];
 
@@ -251,14 +254,15 @@ int bi_remote_address_parse(struct address *address, const struct bi_url *url, c
     if (strncmp(url->location, "//", 2) != 0) {
         /* What stands before an @ may be a secret. */
         const char *at = strrchr(url->location, '@');
-        return reject(error,
-                      "a server is named as in beanstalk://host:11300 or "
-                      "beanstalk:///run/bide.sock, unlike",
-                      at == NULL ? url->location : at);
+        snprintf(error, BIDE_ERROR_SIZE,
+                 "open: a server is named as in %s://host:%s or %s:///run/bide.sock, unlike "
+                 "\"%.60s\"",
+                 url->scheme, default_port, url->scheme, at == NULL ? url->location : at);
+        return BIDE_EINVAL;
     }
 
     snprintf(location, sizeof(location), "%s", url->location + 2);
-    int code = set_location(address, location, error);
+    int code = set_location(address, location, default_port, error);
     for (size_t i = 0; code == BIDE_OK && i < url->param_count; i++)
         code = set_parameter(address, &url->params[i], error);
 

@@ -49,14 +49,16 @@ struct address {
 /* The parameters that parse() reads, terminated by NULL. */
 extern const char *const bi_remote_address_params[];
 
-/* Returns BIDE_OK, or BIDE_EINVAL with an error text. May block on a secret_file that is a pipe. */
-int bi_remote_address_parse(struct address *address, const struct bi_url *url, char *error);
+/* Returns BIDE_OK, or BIDE_EINVAL with an error text. default_port applies to a host without one.
+ * May block on a secret_file that is a pipe. */
+int bi_remote_address_parse(struct address *address, const struct bi_url *url,
+                            const char *default_port, char *error);
 
 /* Returns the pause before the next attempt to connect, in microseconds. attempts: how many have
  * failed, from 1. The pause doubles from reconnect_min, plus up to half of it at random. The
  * longest pauses are two thirds of reconnect_max to reconnect_max: the clients of one server
  * must not reconnect in step. */
-int64_t bi_client_address_pause(const struct address *address, unsigned attempts,
-                                struct bi_random *random);
+int64_t bi_remote_address_backoff(const struct address *address, unsigned attempts,
+                                  struct bi_random *random);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#define _GNU_SOURCE /* SOCK_NONBLOCK, TCP_USER_TIMEOUT */
+#define _GNU_SOURCE /* SOCK_NONBLOCK, TCP_USER_TIMEOUT, memmem */
 #include "remote/remote_socket.h"
 
 #include "remote/peer_owner.h"
@@ -13,6 +13,7 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -21,10 +22,14 @@
 /* A peer that vanished without a FIN is detected after about this many seconds. */
 #define DEAD_PEER_S 30
 
-static int ms_until(int64_t deadline_us)
+#define INPUT_KEEP ((size_t)1 << 20) /* a larger buffer is freed when it is empty */
+
+int bi_remote_socket_ms_until(int64_t time)
 {
+    if (time == INT64_MAX)
+        return -1;
     /* Round up: a poll that ends early would spin until the deadline. */
-    int64_t left = (deadline_us - bi_clock_boot() + 999) / 1000;
+    int64_t left = (time - bi_clock_boot() + 999) / 1000;
     return left <= 0 ? 0 : left > 3600000 ? 3600000 : (int)left;
 }
 
@@ -45,8 +50,8 @@ bool bi_remote_socket_wait(int fd, short events, struct io_wait *io_wait)
 
     for (;;) {
         bool early = expires && io_wait->expire_at < io_wait->deadline;
-        int left = ms_until(io_wait->deadline);
-        int wait = early ? ms_until(io_wait->expire_at) : left;
+        int left = bi_remote_socket_ms_until(io_wait->deadline);
+        int wait = early ? bi_remote_socket_ms_until(io_wait->expire_at) : left;
 
         int ready = poll(polled, 3, wait);
         if (ready < 0 && errno != EINTR)
@@ -212,4 +217,83 @@ int bi_remote_socket_connect_peer(int other, bool trusted, struct io_wait *io_wa
     if (fd >= 0 && to.ss_family != AF_UNIX)
         set_socket_options(fd);
     return fd;
+}
+
+/* ---- input ---- */
+
+/* Makes room at the end. False: out of memory. */
+static bool reserve_input(struct remote_input *input, size_t first_room)
+{
+    if (input->used > 0) {
+        input->size -= input->used;
+        memmove(input->data, input->data + input->used, input->size);
+        input->used = 0;
+    }
+
+    if (input->size == 0 && input->room > INPUT_KEEP) {
+        free(input->data);
+        *input = (struct remote_input){.data = NULL};
+    }
+
+    if (input->size < input->room)
+        return true;
+
+    size_t room = input->room == 0 ? first_room : input->room * 2;
+    unsigned char *data = realloc(input->data, room);
+    if (data == NULL)
+        return false;
+    input->data = data;
+    input->room = room;
+    return true;
+}
+
+ssize_t bi_remote_socket_read(int fd, struct remote_input *input, size_t first_room, char *reason)
+{
+    if (!reserve_input(input, first_room)) {
+        bi_text_copy(reason, "lost: out of memory");
+        return -1;
+    }
+
+    ssize_t size = recv(fd, input->data + input->size, input->room - input->size, 0);
+    if (size > 0) {
+        input->size += (size_t)size;
+        return size;
+    }
+    if (size < 0 && (errno == EAGAIN || errno == EINTR))
+        return 0;
+    bi_text_copy(reason, size == 0 ? "closed by the server" : "lost");
+    return -1;
+}
+
+int bi_remote_socket_line(const struct remote_input *input, char *line, size_t room, size_t *size)
+{
+    size_t available = input->size - input->used;
+    if (available == 0)
+        return 0;
+
+    const unsigned char *from = input->data + input->used;
+    const unsigned char *end = memmem(from, available, "\r\n", 2);
+    if (end == NULL)
+        return available < room ? 0 : -1;
+
+    *size = (size_t)(end - from);
+    if (*size >= room)
+        return -1;
+    memcpy(line, from, *size);
+    line[*size] = 0;
+    return 1;
+}
+
+bool bi_remote_socket_data(const struct remote_input *input, size_t offset, size_t size,
+                           const unsigned char **data)
+{
+    const unsigned char *from = input->data + input->used + offset;
+
+    *data = NULL;
+    if (input->size - input->used < offset + size + 2)
+        return true;
+    if (memcmp(from + size, "\r\n", 2) != 0)
+        return false;
+    *data = from;
+    return true;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * remote_socket - connects to a server within a time limit.
+ * remote_socket - connects to a server within a time limit, and reads what it sends.
  *
  * Sockets never block. All waiting is done in bi_remote_socket_wait(), which ends at a deadline or
  * when the queue closes. Host names are resolved in the background (resolve.h).
@@ -9,6 +9,8 @@
 #define BI_REMOTE_SOCKET_H
 
 #include "remote/remote_address.h"
+
+#include <sys/types.h>
 
 /*
  * How long to wait, and what to do meanwhile. expire() is called at expire_at, and whenever wake_fd
@@ -33,5 +35,29 @@ int bi_remote_socket_connect_peer(int other, bool trusted, struct io_wait *io_wa
 
 /* Waits for POLLIN or POLLOUT. False: the deadline has passed, or stop_fd is readable. */
 bool bi_remote_socket_wait(int fd, short events, struct io_wait *io_wait);
+
+/* The timeout of a poll that ends at this time of the boot-time clock; -1 for INT64_MAX. */
+int bi_remote_socket_ms_until(int64_t time);
+
+/* Bytes that were received: those from used to size are not parsed yet. Zeroed is empty. */
+struct remote_input {
+    unsigned char *data;
+    size_t size, used, room;
+};
+
+/* Reads once; first_room is the size of a new buffer. The buffer grows with the bytes received, not
+ * with an announced size: a server cannot make the client allocate what it never sends. Returns the
+ * bytes read, 0 if there are none now, or -1 and how the connection was lost ("closed by the
+ * server"). */
+ssize_t bi_remote_socket_read(int fd, struct remote_input *input, size_t first_room, char *reason);
+
+/* Copies the next line without its CRLF. Returns 1, 0 if it is incomplete, -1 if it does not fit. */
+int bi_remote_socket_line(const struct remote_input *input, char *line, size_t room, size_t *size);
+
+/* The data of so many bytes that follows offset bytes, and CRLF. *data is NULL while it is
+ * incomplete. Returns false if no CRLF follows: the framing is lost, and every later reply would be
+ * wrong. */
+bool bi_remote_socket_data(const struct remote_input *input, size_t offset, size_t size,
+                           const unsigned char **data);
 
 #endif

@@ -73,7 +73,7 @@ static void schedule_reconnect(struct remote *remote, const char *reason)
     remote->attempts++;
     remote->reconnect_at =
         bi_clock_boot() +
-        bi_client_address_pause(&remote->address, remote->attempts, &remote->random);
+        bi_remote_address_backoff(&remote->address, remote->attempts, &remote->random);
     bi_text_copy(remote->reason, reason);
 }
 
@@ -199,15 +199,6 @@ static int64_t next_wakeup(const struct remote *remote, int64_t tick_at)
     return wakeup;
 }
 
-static int ms_until(int64_t wakeup)
-{
-    if (wakeup == REMOTE_NEVER)
-        return -1;
-    /* Round up: a poll that ends early would spin until the deadline. */
-    int64_t left = (wakeup - bi_clock_boot() + 999) / 1000;
-    return left <= 0 ? 0 : left > 3600000 ? 3600000 : (int)left;
-}
-
 /* Waits for input, a wakeup or the next deadline, and reads. */
 static void poll_and_read(struct remote *remote, int64_t tick_at)
 {
@@ -218,7 +209,7 @@ static void poll_and_read(struct remote *remote, int64_t tick_at)
     polled[0] = (struct pollfd){.fd = remote->wake_fd, .events = POLLIN};
     size_t count = remote->client->poll(remote, polled + 1);
     assert(count <= REMOTE_POLL_MAX);
-    int timeout_ms = ms_until(next_wakeup(remote, tick_at));
+    int timeout_ms = bi_remote_socket_ms_until(next_wakeup(remote, tick_at));
 
     pthread_mutex_unlock(&remote->lock);
     int ready = poll(polled, count + 1, timeout_ms);

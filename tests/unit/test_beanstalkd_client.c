@@ -174,7 +174,7 @@ static void feed(struct conn *conn, int from, size_t size)
         ssize_t more = send(from, all + sent, used + size + 2 - sent, MSG_DONTWAIT);
         sent += more > 0 ? (size_t)more : 0;
         while (readable(conn->fd, 0))
-            bi_beanstalkd_conn_read(NULL, conn);
+            bi_beanstalkd_conn_read(conn);
         assert_false(conn->broken);
     }
     assert_int_equal(conn->expected_head, conn->expected_size);
@@ -191,7 +191,7 @@ static void a_connection_keeps_little_of_the_memory_that_it_needed(void **state)
     assert_non_null(conn);
     feed(conn, pair[1], 8 << 20);
     feed(conn, pair[1], 10);
-    assert_in_range(conn->in_room, 1, 1 << 20);
+    assert_in_range(conn->in.room, 1, 1 << 20);
 
     bi_beanstalkd_conn_command(conn, NULL, 0, "peek 1");
     bi_beanstalkd_conn_write(conn);
@@ -199,7 +199,7 @@ static void a_connection_keeps_little_of_the_memory_that_it_needed(void **state)
         char drained[256];
         bi_beanstalkd_conn_command(conn, NULL, 0, "peek 1");
         assert_true(send(pair[1], "NOT_FOUND\r\n", 11, MSG_NOSIGNAL) == 11);
-        bi_beanstalkd_conn_read(NULL, conn);
+        bi_beanstalkd_conn_read(conn);
         assert_int_equal(conn->expected_size - conn->expected_head, 1);
         if (i % 2 == 0)
             bi_beanstalkd_conn_write(conn);

@@ -15,7 +15,7 @@ static int parse(const char *text)
     const char *reason;
     error[0] = 0;
     assert_true(bi_url_parse(&url, text, &reason));
-    return bi_remote_address_parse(&address, &url, error);
+    return bi_remote_address_parse(&address, &url, "11300", error);
 }
 
 static void every_form_of_address_is_parsed(void **state)
@@ -180,7 +180,7 @@ static void pauses_differ_at_every_length(void **state)
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
         int64_t least = INT64_MAX, most = 0;
         for (int j = 0; j < 1000; j++) {
-            int64_t pause = bi_client_address_pause(&address, cases[i].attempts, &random);
+            int64_t pause = bi_remote_address_backoff(&address, cases[i].attempts, &random);
             least = pause < least ? pause : least;
             most = pause > most ? pause : most;
         }
@@ -188,9 +188,9 @@ static void pauses_differ_at_every_length(void **state)
         assert_in_range(most, cases[i].most - 50, cases[i].most);
     }
     address.reconnect_min = 1000;
-    assert_int_equal(bi_client_address_pause(&address, 3, &random), 1000);
+    assert_int_equal(bi_remote_address_backoff(&address, 3, &random), 1000);
     address.reconnect_min = 900;
-    assert_in_range(bi_client_address_pause(&address, 3, &random), 900, 1000);
+    assert_in_range(bi_remote_address_backoff(&address, 3, &random), 900, 1000);
 }
 
 int main(void)

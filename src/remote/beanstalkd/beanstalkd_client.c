@@ -23,7 +23,8 @@
 
 /* ---- supported ops ---- */
 
-const struct op_handler *bi_beanstalkd_client_find_handler(bide_op_kind kind)
+/* NULL: beanstalkd does not support it. */
+static const struct op_handler *find_handler(bide_op_kind kind)
 {
     static const struct op_handler *const kinds[BIDE_OP_COUNT] = {
         [BIDE_OP_PUT] = &bi_beanstalkd_put,
@@ -63,36 +64,11 @@ int bi_beanstalkd_client_reject_unsupported(bide_op *op, const char *what)
                                "the server is a plain beanstalkd, which does not know %s", what);
 }
 
-bool bi_beanstalkd_client_reply_is(const struct reply *reply, const char *word)
-{
-    return strcmp(reply->word, word) == 0;
-}
-
-int bi_beanstalkd_client_map_error(const struct beanstalkd *beanstalkd, bide_op *op,
-                                   const struct reply *reply)
-{
-    static const struct {
-        const char *word;
-        int code;
-    } errors[] = {
-        {"JOB_TOO_BIG", BIDE_TOO_BIG},
-        {"DRAINING", BIDE_DRAINING},
-        {"OUT_OF_MEMORY", BIDE_EFULL},
-        {"NOT_FOUND", BIDE_NOT_FOUND},
-    };
-
-    for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++)
-        if (bi_beanstalkd_client_reply_is(reply, errors[i].word))
-            return bi_remote_op_reject(op, errors[i].code, "%s", bide_code_text(errors[i].code));
-    return bi_remote_op_reject(op, BIDE_EIO, "the server at %.90s says %.40s",
-                               beanstalkd->remote.address.name, reply->word);
-}
-
 /* ---- ops ---- */
 
 static int check(bide_op *op)
 {
-    return bi_beanstalkd_client_find_handler(op->kind) != NULL
+    return find_handler(op->kind) != NULL
                ? BIDE_OK
                : bi_remote_op_reject(op, BIDE_ENOTSUP,
                                      "the server is a plain beanstalkd, which cannot do that");
@@ -106,7 +82,8 @@ static struct remote_op *new_op(struct remote *remote, bide_op *op, bool shut)
         return NULL;
     bi_remote_op_init(remote, &exchange->base, op, shut);
     exchange->base.bytes = op->private_.bytes;
-    exchange->handler = bi_beanstalkd_client_find_handler(op->kind);
+    exchange->client = bi_beanstalkd_of(remote);
+    exchange->handler = find_handler(op->kind);
     return &exchange->base;
 }
 
@@ -121,7 +98,8 @@ static int prepare(struct remote *remote, struct remote_op *op)
 
 static void start(struct remote *remote, struct remote_op *op)
 {
-    bi_beanstalkd_exchange_begin(bi_beanstalkd_of(remote), bi_exchange_of(op));
+    (void)remote;
+    bi_beanstalkd_exchange_begin(bi_exchange_of(op));
 }
 
 static bool cancel(struct remote *remote, struct remote_op *op)
@@ -143,12 +121,10 @@ static bool cancel(struct remote *remote, struct remote_op *op)
 
 static void fail(struct remote *remote, struct remote_op *op, int code, const char *text)
 {
-    struct beanstalkd *beanstalkd = bi_beanstalkd_of(remote);
-
-    bi_beanstalkd_exchange_fail(beanstalkd, bi_exchange_of(op), code, text);
+    bi_beanstalkd_exchange_fail(bi_exchange_of(op), code, text);
     /* On a calling thread: the I/O thread may sleep for long, and callers may cancel many. */
     if (!pthread_equal(pthread_self(), remote->thread))
-        bi_beanstalkd_exchange_free_ended(beanstalkd);
+        bi_beanstalkd_exchange_free_ended(bi_beanstalkd_of(remote));
 }
 
 static void release(struct remote *remote, struct remote_op *op)
@@ -189,7 +165,7 @@ static void close_conn(struct beanstalkd *beanstalkd, struct conn *conn)
 
     /* beanstalkd releases the jobs of a closed connection, so their leases end here, too. */
     bi_beanstalkd_lease_free_conn(beanstalkd, conn);
-    bi_beanstalkd_conn_fail_expected(beanstalkd, conn);
+    bi_beanstalkd_conn_fail_expected(conn);
     bi_beanstalkd_conn_free(conn);
 }
 
@@ -252,11 +228,11 @@ static int connect_main(struct remote *remote, struct io_wait *io_wait, char *er
 
 /* Reads replies that arrived before a write failed. Their commands have been executed, and must
  * not be reported as BIDE_EUNKNOWN. */
-static void read_pending(struct beanstalkd *beanstalkd, struct conn *conn)
+static void read_pending(struct conn *conn)
 {
     struct pollfd polled = {.fd = conn->fd, .events = POLLIN};
     while (!conn->eof && poll(&polled, 1, 0) > 0)
-        bi_beanstalkd_conn_read(beanstalkd, conn);
+        bi_beanstalkd_conn_read(conn);
 }
 
 static void disconnect(struct remote *remote, const char *reason)
@@ -264,7 +240,7 @@ static void disconnect(struct remote *remote, const char *reason)
     struct beanstalkd *beanstalkd = bi_beanstalkd_of(remote);
 
     if (beanstalkd->main != NULL) {
-        read_pending(beanstalkd, beanstalkd->main);
+        read_pending(beanstalkd->main);
         bi_remote_thread_lost(remote, reason);
         close_conn(beanstalkd, beanstalkd->main);
     }
@@ -283,7 +259,7 @@ static void close_unused(struct beanstalkd *beanstalkd)
         next = each->next;
         bool busy = each->blocked || each->leases > 0 || has_expected(each);
         if (each->broken)
-            read_pending(beanstalkd, each);
+            read_pending(each);
         /* A stray job is released by closing, but only after the last lease of the connection. */
         if (each->broken || each->abort || (!busy && (each->strays || ++idle > SPARE_KEEP))) {
             close_conn(beanstalkd, each);
@@ -410,7 +386,7 @@ static bool ready(struct remote *remote, const struct pollfd *polled, size_t cou
     pthread_mutex_lock(&remote->lock);
     remote->activity++;
     if (beanstalkd->main != NULL && polled[0].revents != 0)
-        bi_beanstalkd_conn_read(beanstalkd, beanstalkd->main);
+        bi_beanstalkd_conn_read(beanstalkd->main);
 
     /* Handlers may open connections, which are linked at the head, but never close one here. So
      * the slots are in the order of the list, and no descriptor is reused. */
@@ -419,7 +395,7 @@ static bool ready(struct remote *remote, const struct pollfd *polled, size_t cou
         if (polled[i].fd != each->fd)
             continue; /* opened after the poll */
         if (polled[i++].revents != 0)
-            bi_beanstalkd_conn_read(beanstalkd, each);
+            bi_beanstalkd_conn_read(each);
     }
     pthread_mutex_unlock(&remote->lock);
     return true;

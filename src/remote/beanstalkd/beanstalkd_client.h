@@ -33,6 +33,9 @@
 #include "remote/remote.h"
 #include "util/keyed_hash.h"
 
+#include <stdarg.h>
+#include <string.h>
+
 #define LEASE_BUCKETS 1024
 
 struct beanstalkd;
@@ -52,14 +55,19 @@ struct reply {
  *
  * begin() queues the first commands, or completes the op. reply() handles one reply; index is that
  * of its command. When no reply is outstanding, end() completes the op or queues further commands;
- * NULL completes it with exchange->code. item() is the status of an item; NULL: not a bulk op.
+ * NULL completes it with exchange->code.
+ *
+ * A bulk op has functions for its items instead of begin() and reply(): item() is the status of an
+ * item, send_item() queues its command and returns BIDE_PENDING, or returns its code, and
+ * reply_item() returns the code of its reply.
  */
 struct op_handler {
-    void (*begin)(struct beanstalkd *beanstalkd, struct exchange *exchange);
-    void (*reply)(struct beanstalkd *beanstalkd, struct exchange *exchange, size_t index,
-                  const struct reply *reply);
-    void (*end)(struct beanstalkd *beanstalkd, struct exchange *exchange);
+    void (*begin)(struct exchange *exchange);
+    void (*reply)(struct exchange *exchange, size_t index, const struct reply *reply);
+    void (*end)(struct exchange *exchange);
     int *(*item)(struct exchange *exchange, size_t index);
+    int (*send_item)(struct exchange *exchange, size_t index);
+    int (*reply_item)(struct exchange *exchange, size_t index, const struct reply *reply);
 };
 
 /*
@@ -69,6 +77,7 @@ struct op_handler {
  */
 struct exchange {
     struct remote_op base;
+    struct beanstalkd *client;
     const struct op_handler *handler;
     unsigned outstanding; /* commands without reply */
     int stage;            /* the handler's */
@@ -111,8 +120,8 @@ struct conn {
     char used[BIDE_TOPIC_MAX + 1];
     char *watched; /* names, each with its NUL */
     size_t watched_size, watched_count;
-    unsigned char *in, *out;
-    size_t in_size, in_used, in_room;
+    struct remote_input in;
+    unsigned char *out;
     size_t out_size, out_used, out_room;
     uint64_t appended, written; /* bytes since the connection was opened */
     struct expected *expected;
@@ -152,8 +161,6 @@ static inline struct exchange *bi_exchange_of(struct remote_op *op)
 
 /* ---- exchanges ---- */
 
-/* Returns the handler of a kind of op; NULL: beanstalkd does not support it. */
-const struct op_handler *bi_beanstalkd_client_find_handler(bide_op_kind kind);
 extern const struct op_handler bi_beanstalkd_put, bi_beanstalkd_put_many, bi_beanstalkd_reserve,
     bi_beanstalkd_reserve_job, bi_beanstalkd_finish_delete, bi_beanstalkd_finish_release,
     bi_beanstalkd_finish_bury, bi_beanstalkd_finish_touch, bi_beanstalkd_finish_many,
@@ -164,40 +171,40 @@ extern const struct op_handler bi_beanstalkd_put, bi_beanstalkd_put_many, bi_bea
     bi_beanstalkd_query_recovered;
 
 /* The handler of reserve, for ops that reserve after something else. */
-void bi_beanstalkd_reserve_begin(struct beanstalkd *beanstalkd, struct exchange *exchange);
-void bi_beanstalkd_reserve_reply(struct beanstalkd *beanstalkd, struct exchange *exchange,
-                                 size_t index, const struct reply *reply);
-void bi_beanstalkd_reserve_end(struct beanstalkd *beanstalkd, struct exchange *exchange);
+void bi_beanstalkd_reserve_begin(struct exchange *exchange);
+void bi_beanstalkd_reserve_reply(struct exchange *exchange, size_t index,
+                                 const struct reply *reply);
+void bi_beanstalkd_reserve_end(struct exchange *exchange);
 
 /* Starts an exchange on the main connection. */
-void bi_beanstalkd_exchange_begin(struct beanstalkd *beanstalkd, struct exchange *exchange);
+void bi_beanstalkd_exchange_begin(struct exchange *exchange);
+/* Queues a command on the main connection. */
+void bi_beanstalkd_exchange_command(struct exchange *exchange, size_t index, const char *format,
+                                    ...) __attribute__((format(printf, 3, 4)));
 /* Completes the op. No reply may be outstanding. The error text is the code's own, unless the op
  * has one. The exchange stays readable until the turn ends. */
-void bi_beanstalkd_exchange_complete(struct beanstalkd *beanstalkd, struct exchange *exchange,
-                                     int code);
+void bi_beanstalkd_exchange_complete(struct exchange *exchange, int code);
+/* Completes the op with BIDE_ENOTSUP: beanstalkd does not know that. */
+void bi_beanstalkd_exchange_reject(struct exchange *exchange, const char *what);
 /* Completes an exchange that failed. A bulk op with at least one replied item succeeds, and only
- * the other items fail. */
-void bi_beanstalkd_exchange_fail(struct beanstalkd *beanstalkd, struct exchange *exchange, int code,
-                                 const char *text);
+ * the other items fail. text: NULL means that of the code. */
+void bi_beanstalkd_exchange_fail(struct exchange *exchange, int code, const char *text);
 /* Restarts the exchange when there is a connection. Jobs that it has found are dropped. */
-void bi_beanstalkd_exchange_restart(struct beanstalkd *beanstalkd, struct exchange *exchange);
+void bi_beanstalkd_exchange_restart(struct exchange *exchange);
+/* Maps a reply that no handler expects to a code, with an error text. */
+int bi_beanstalkd_exchange_map_error(const struct exchange *exchange, const struct reply *reply);
 /* Handles a reply, or (NULL) its loss. sent: the command had been written completely. */
-void bi_beanstalkd_exchange_handle_reply(struct beanstalkd *beanstalkd,
-                                         const struct expected *expected, const struct reply *reply,
+void bi_beanstalkd_exchange_handle_reply(const struct expected *expected, const struct reply *reply,
                                          bool sent);
-/* Returns whether the item must be sent. Items are BIDE_PENDING from then until they have a
- * result; an item that was not sent stays so, and is sent on the next connection. */
-bool bi_beanstalkd_exchange_sends_item(const struct exchange *exchange, int status);
-/* Returns whether any item is BIDE_PENDING. */
-bool bi_beanstalkd_exchange_has_pending_items(struct exchange *exchange);
 /* Frees those that have completed. */
 void bi_beanstalkd_exchange_free_ended(struct beanstalkd *beanstalkd);
 /* Sets the error text of an op or item and returns BIDE_ENOTSUP. */
 int bi_beanstalkd_client_reject_unsupported(bide_op *op, const char *what);
-/* Maps a reply that no handler expects to a code, with an error text. */
-int bi_beanstalkd_client_map_error(const struct beanstalkd *beanstalkd, bide_op *op,
-                                   const struct reply *reply);
-bool bi_beanstalkd_client_reply_is(const struct reply *reply, const char *word);
+
+static inline bool bi_reply_is(const struct reply *reply, const char *word)
+{
+    return strcmp(reply->word, word) == 0;
+}
 
 /* ---- connections (on the I/O thread) ---- */
 
@@ -206,15 +213,18 @@ void bi_beanstalkd_conn_free(struct conn *conn);
 /* Queues a command, whose reply goes to the exchange. A body may follow. */
 void bi_beanstalkd_conn_command(struct conn *conn, struct exchange *exchange, size_t index,
                                 const char *format, ...) __attribute__((format(printf, 4, 5)));
+void bi_beanstalkd_conn_vcommand(struct conn *conn, struct exchange *exchange, size_t index,
+                                 const char *format, va_list args)
+    __attribute__((format(printf, 4, 0)));
 void bi_beanstalkd_conn_append_body(struct conn *conn, bide_slice body);
 /* Selects the tube of put, kick and peek; and the tubes of a reserve. */
 void bi_beanstalkd_conn_use(struct conn *conn, bide_slice topic);
 void bi_beanstalkd_conn_watch(struct conn *conn, const bide_slice *topics, size_t count);
 void bi_beanstalkd_conn_write(struct conn *conn);
 /* Reads once and passes complete replies to their exchanges. */
-void bi_beanstalkd_conn_read(struct beanstalkd *beanstalkd, struct conn *conn);
+void bi_beanstalkd_conn_read(struct conn *conn);
 /* The connection is lost: fails the expected replies. */
-void bi_beanstalkd_conn_fail_expected(struct beanstalkd *beanstalkd, struct conn *conn);
+void bi_beanstalkd_conn_fail_expected(struct conn *conn);
 /* Returns a spare connection without leases. NULL: too many, or connecting failed. Releases the
  * lock while it connects. */
 struct conn *bi_beanstalkd_client_acquire_conn(struct beanstalkd *beanstalkd);

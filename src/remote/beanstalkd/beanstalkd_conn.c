@@ -9,14 +9,12 @@
  *            thread closes the connection. A command that is queued in part is never sent.
  * Threads    Only the I/O thread.
  */
-#define _GNU_SOURCE /* memmem */
 #include "remote/beanstalkd/beanstalkd_client.h"
 
 #include "util/clock.h"
 
 #include <assert.h>
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,7 +49,7 @@ void bi_beanstalkd_conn_free(struct conn *conn)
 {
     close(conn->fd);
     free(conn->watched);
-    free(conn->in);
+    free(conn->in.data);
     free(conn->out);
     free(conn->expected);
     free(conn);
@@ -148,9 +146,13 @@ static void expect(struct conn *conn, struct exchange *exchange, size_t index)
         exchange->outstanding++;
 }
 
-static void end_command(struct conn *conn, struct exchange *exchange, size_t index,
-                        const char *line, int size)
+void bi_beanstalkd_conn_vcommand(struct conn *conn, struct exchange *exchange, size_t index,
+                                 const char *format, va_list args)
 {
+    char line[LINE_END];
+    int size = vsnprintf(line, sizeof(line), format, args);
+
+    assert(size > 0 && size < LINE_END);
     append(conn, line, (size_t)size);
     append(conn, "\r\n", 2);
     expect(conn, exchange, index);
@@ -159,12 +161,10 @@ static void end_command(struct conn *conn, struct exchange *exchange, size_t ind
 void bi_beanstalkd_conn_command(struct conn *conn, struct exchange *exchange, size_t index,
                                 const char *format, ...)
 {
-    char line[LINE_END];
     va_list args;
     va_start(args, format);
-    int size = vsnprintf(line, sizeof(line), format, args);
+    bi_beanstalkd_conn_vcommand(conn, exchange, index, format, args);
     va_end(args);
-    end_command(conn, exchange, index, line, size);
 }
 
 void bi_beanstalkd_conn_append_body(struct conn *conn, bide_slice body)
@@ -297,81 +297,41 @@ static void parse_line(char *line, struct reply *reply)
 
 /* Parses the first reply of the buffer. Returns 1 if it is complete, 0 if not, -1 if it is
  * malformed. */
-static int next_reply(struct conn *conn, char *line, struct reply *reply, size_t *total_size)
+static int next_reply(const struct conn *conn, char *line, struct reply *reply, size_t *total_size)
 {
-    unsigned char *from = conn->in + conn->in_used;
-    size_t available = conn->in_size - conn->in_used;
-    const unsigned char *end = available == 0 ? NULL : memmem(from, available, "\r\n", 2);
-    size_t size = end == NULL ? 0 : (size_t)(end - from);
+    size_t size;
+    int found = bi_remote_socket_line(&conn->in, line, LINE_END, &size);
 
-    if (end == NULL)
-        return available < LINE_END ? 0 : -1;
-    if (size >= LINE_END)
-        return -1;
+    if (found <= 0)
+        return found;
 
-    memcpy(line, from, size);
-    line[size] = 0;
     parse_line(line, reply);
-
     *total_size = size + 2;
     if (!has_data(reply->word))
         return 1;
+
     /* "OK <bytes>", but "FOUND <id> <bytes>" and "RESERVED <id> <bytes>". */
-    uint64_t bytes = reply->numbers[strcmp(reply->word, "OK") != 0];
-    if (bytes > DATA_MAX)
+    uint64_t bytes = reply->numbers[!bi_reply_is(reply, "OK")];
+    if (bytes > DATA_MAX ||
+        !bi_remote_socket_data(&conn->in, size + 2, (size_t)bytes, &reply->data))
         return -1;
-
-    *total_size += (size_t)bytes + 2;
-    if (available < *total_size)
-        return 0;
-
-    reply->data = from + size + 2;
     reply->size = (size_t)bytes;
-    return memcmp(from + *total_size - 2, "\r\n", 2) == 0 ? 1 : -1;
+    *total_size += reply->size + 2;
+    return reply->data != NULL;
 }
 
-/* Reads once. The buffer grows with the bytes received, not with the announced size: a server
- * cannot make the client allocate what it never sends. */
-static void read_some(struct conn *conn)
+void bi_beanstalkd_conn_read(struct conn *conn)
 {
-    if (conn->in_used > 0) {
-        conn->in_size -= conn->in_used;
-        memmove(conn->in, conn->in + conn->in_used, conn->in_size);
-        conn->in_used = 0;
-    }
-
-    if (conn->in_size == 0 && conn->in_room > KEEP_MAX) {
-        free(conn->in);
-        conn->in = NULL;
-        conn->in_room = 0;
-    }
-
-    if (conn->in_size == conn->in_room) {
-        size_t room = conn->in_room == 0 ? IN_ROOM : conn->in_room * 2;
-        unsigned char *in = realloc(conn->in, room);
-        if (in == NULL) {
-            conn->broken = conn->eof = true;
-            return;
-        }
-        conn->in = in;
-        conn->in_room = room;
-    }
-
-    ssize_t size = recv(conn->fd, conn->in + conn->in_size, conn->in_room - conn->in_size, 0);
-    if (size > 0) {
-        conn->in_size += (size_t)size;
-        conn->active = bi_clock_boot();
-    } else if (size == 0 || (errno != EAGAIN && errno != EINTR))
-        conn->broken = conn->eof = true;
-}
-
-void bi_beanstalkd_conn_read(struct beanstalkd *beanstalkd, struct conn *conn)
-{
-    char line[LINE_END];
+    char line[LINE_END], reason[BIDE_ERROR_SIZE];
     struct reply reply;
     size_t total_size;
 
-    read_some(conn);
+    ssize_t size = bi_remote_socket_read(conn->fd, &conn->in, IN_ROOM, reason);
+    if (size < 0)
+        conn->broken = conn->eof = true;
+    if (size > 0)
+        conn->active = bi_clock_boot();
+
     for (int code = 1; code > 0;) {
         code = next_reply(conn, line, &reply, &total_size);
         /* A reply without a command is as bad as a malformed one: the framing is lost. */
@@ -383,19 +343,18 @@ void bi_beanstalkd_conn_read(struct beanstalkd *beanstalkd, struct conn *conn)
         if (code == 0)
             return;
 
-        conn->in_used += total_size;
+        conn->in.used += total_size;
         /* Copied: the handler may queue commands, which moves the array. */
         struct expected expected = conn->expected[conn->expected_head++];
-        bi_beanstalkd_exchange_handle_reply(beanstalkd, &expected, &reply, true);
+        bi_beanstalkd_exchange_handle_reply(&expected, &reply, true);
     }
 }
 
-void bi_beanstalkd_conn_fail_expected(struct beanstalkd *beanstalkd, struct conn *conn)
+void bi_beanstalkd_conn_fail_expected(struct conn *conn)
 {
     while (conn->expected_head < conn->expected_size) {
         /* A command counts as sent when its last byte was written: only then can it be executed. */
         struct expected expected = conn->expected[conn->expected_head++];
-        bi_beanstalkd_exchange_handle_reply(beanstalkd, &expected, NULL,
-                                            expected.end <= conn->written);
+        bi_beanstalkd_exchange_handle_reply(&expected, NULL, expected.end <= conn->written);
     }
 }

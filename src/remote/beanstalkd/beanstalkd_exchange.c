@@ -12,41 +12,41 @@
 #include "op/op_payload.h"
 
 #include <assert.h>
+#include <stdarg.h>
 #include <stdlib.h>
-
-/* ---- bulk ops ---- */
 
 static size_t item_count(const struct exchange *exchange)
 {
     return exchange->handler->item == NULL ? 0 : bi_op_args_item_count(exchange->base.op);
 }
 
-bool bi_beanstalkd_exchange_sends_item(const struct exchange *exchange, int status)
+void bi_beanstalkd_exchange_command(struct exchange *exchange, size_t index, const char *format,
+                                    ...)
 {
-    return status == (exchange->again ? BIDE_PENDING : BIDE_OK);
+    va_list args;
+    va_start(args, format);
+    bi_beanstalkd_conn_vcommand(exchange->client->main, exchange, index, format, args);
+    va_end(args);
 }
 
-bool bi_beanstalkd_exchange_has_pending_items(struct exchange *exchange)
-{
-    for (size_t i = 0; i < item_count(exchange); i++)
-        if (*exchange->handler->item(exchange, i) == BIDE_PENDING)
-            return true;
-    return false;
-}
-
-/* Marks an item whose command was sent and has no reply. The op stays pending for its other
- * items. */
-static void lose_item(struct beanstalkd *beanstalkd, struct exchange *exchange, size_t index)
+int bi_beanstalkd_exchange_map_error(const struct exchange *exchange, const struct reply *reply)
 {
     bide_op *op = exchange->base.op;
-    struct bulk_errors items;
+    static const struct {
+        const char *word;
+        int code;
+    } errors[] = {
+        {"JOB_TOO_BIG", BIDE_TOO_BIG},
+        {"DRAINING", BIDE_DRAINING},
+        {"OUT_OF_MEMORY", BIDE_EFULL},
+        {"NOT_FOUND", BIDE_NOT_FOUND},
+    };
 
-    bi_bulk_begin(&items, op);
-    bi_remote_op_describe_unknown(&beanstalkd->remote, op, op->error);
-    *exchange->handler->item(exchange, index) = BIDE_EUNKNOWN;
-    bi_bulk_record(&items, op, index, BIDE_EUNKNOWN);
-    bi_bulk_end(&items, op);
-    exchange->told = true;
+    for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++)
+        if (bi_reply_is(reply, errors[i].word))
+            return bi_remote_op_reject(op, errors[i].code, "%s", bide_code_text(errors[i].code));
+    return bi_remote_op_reject(op, BIDE_EIO, "the server at %.90s says %.40s",
+                               exchange->client->remote.address.name, reply->word);
 }
 
 /* ---- completion ---- */
@@ -58,8 +58,7 @@ static void drop_jobs(struct exchange *exchange)
     exchange->job_count = 0;
 }
 
-void bi_beanstalkd_exchange_complete(struct beanstalkd *beanstalkd, struct exchange *exchange,
-                                     int code)
+void bi_beanstalkd_exchange_complete(struct exchange *exchange, int code)
 {
     bide_op *op = exchange->base.op;
 
@@ -81,7 +80,13 @@ void bi_beanstalkd_exchange_complete(struct beanstalkd *beanstalkd, struct excha
 
     bi_op_payload_free(op);
     bi_op_args_dup_restore(op);
-    bi_remote_op_complete(&beanstalkd->remote, &exchange->base);
+    bi_remote_op_complete(&exchange->client->remote, &exchange->base);
+}
+
+void bi_beanstalkd_exchange_reject(struct exchange *exchange, const char *what)
+{
+    bi_beanstalkd_exchange_complete(
+        exchange, bi_beanstalkd_client_reject_unsupported(exchange->base.op, what));
 }
 
 void bi_beanstalkd_exchange_free_ended(struct beanstalkd *beanstalkd)
@@ -94,21 +99,20 @@ void bi_beanstalkd_exchange_free_ended(struct beanstalkd *beanstalkd)
     }
 }
 
-static void end_good(struct beanstalkd *beanstalkd, struct exchange *exchange, int code)
+static void end_good(struct exchange *exchange, int code)
 {
     if (exchange->handler->end == NULL) {
-        bi_beanstalkd_exchange_complete(beanstalkd, exchange, code);
+        bi_beanstalkd_exchange_complete(exchange, code);
         return;
     }
 
-    exchange->handler->end(beanstalkd, exchange);
+    exchange->handler->end(exchange);
     /* Out of memory for the next command: its connection is broken, and no reply will come. */
     if (!exchange->ended && exchange->base.started && exchange->outstanding == 0)
-        bi_beanstalkd_exchange_restart(beanstalkd, exchange);
+        bi_beanstalkd_exchange_restart(exchange);
 }
 
-void bi_beanstalkd_exchange_fail(struct beanstalkd *beanstalkd, struct exchange *exchange, int code,
-                                 const char *text)
+void bi_beanstalkd_exchange_fail(struct exchange *exchange, int code, const char *text)
 {
     bide_op *op = exchange->base.op;
     struct bulk_errors items;
@@ -125,16 +129,80 @@ void bi_beanstalkd_exchange_fail(struct beanstalkd *beanstalkd, struct exchange 
     }
 
     if (!exchange->told) {
-        bi_beanstalkd_exchange_complete(beanstalkd, exchange, code);
+        bi_beanstalkd_exchange_complete(exchange, code);
         return;
     }
     bi_bulk_end(&items, op);
-    end_good(beanstalkd, exchange, BIDE_OK);
+    end_good(exchange, BIDE_OK);
+}
+
+/* ---- the items of bulk ops ---- */
+
+static bool has_pending_items(struct exchange *exchange)
+{
+    for (size_t i = 0; i < item_count(exchange); i++)
+        if (*exchange->handler->item(exchange, i) == BIDE_PENDING)
+            return true;
+    return false;
+}
+
+/* Sets the status of an item, whose error text is in the op: empty means that of the code. */
+static void set_item(struct exchange *exchange, struct bulk_errors *items, size_t index, int code)
+{
+    bide_op *op = exchange->base.op;
+
+    *exchange->handler->item(exchange, index) = code;
+    if (code == BIDE_PENDING)
+        return;
+    if (code != BIDE_OK && op->error[0] == 0)
+        bi_text_copy(op->error, bide_code_text(code));
+    bi_bulk_record(items, op, index, code);
+}
+
+/* Sends the items. An item is BIDE_PENDING from now until it has a result; one that was not sent
+ * stays so, and is sent on the next connection. */
+static void begin_items(struct exchange *exchange)
+{
+    bide_op *op = exchange->base.op;
+    struct bulk_errors items;
+
+    bi_bulk_begin(&items, op);
+    for (size_t i = 0; i < item_count(exchange); i++) {
+        /* Skip items that failed the check before submit, and those with a result from an earlier
+         * run. */
+        if (*exchange->handler->item(exchange, i) != (exchange->again ? BIDE_PENDING : BIDE_OK))
+            continue;
+        op->error[0] = 0;
+        set_item(exchange, &items, i, exchange->handler->send_item(exchange, i));
+    }
+    bi_bulk_end(&items, op);
+
+    /* Every item failed without a command: no reply will complete the op. */
+    if (exchange->outstanding == 0 && !has_pending_items(exchange))
+        end_good(exchange, BIDE_OK);
+}
+
+/* Handles the reply to an item, or (NULL) its loss after it was sent. */
+static void finish_item(struct exchange *exchange, size_t index, const struct reply *reply)
+{
+    bide_op *op = exchange->base.op;
+    struct bulk_errors items;
+    int code = BIDE_EUNKNOWN;
+
+    bi_bulk_begin(&items, op);
+    op->error[0] = 0;
+    if (reply != NULL)
+        code = exchange->handler->reply_item(exchange, index, reply);
+    else
+        bi_remote_op_describe_unknown(&exchange->client->remote, op, op->error);
+    set_item(exchange, &items, index, code);
+    bi_bulk_end(&items, op);
+    exchange->told = true;
 }
 
 /* ---- begin, replies, restart ---- */
 
-void bi_beanstalkd_exchange_begin(struct beanstalkd *beanstalkd, struct exchange *exchange)
+void bi_beanstalkd_exchange_begin(struct exchange *exchange)
 {
     assert(!exchange->base.started && !exchange->ended && exchange->outstanding == 0);
     exchange->base.started = true;
@@ -142,7 +210,10 @@ void bi_beanstalkd_exchange_begin(struct beanstalkd *beanstalkd, struct exchange
     exchange->stage = 0;
     exchange->code = BIDE_OK;
 
-    exchange->handler->begin(beanstalkd, exchange);
+    if (exchange->handler->item != NULL)
+        begin_items(exchange);
+    else
+        exchange->handler->begin(exchange);
     exchange->again = true;
     /* No command was queued and the op is not complete: out of memory. The connection is
      * broken then, and the exchange starts again on the next one. */
@@ -161,28 +232,27 @@ static void reset(struct exchange *exchange)
     exchange->grace = 0;
 }
 
-void bi_beanstalkd_exchange_restart(struct beanstalkd *beanstalkd, struct exchange *exchange)
+void bi_beanstalkd_exchange_restart(struct exchange *exchange)
 {
     reset(exchange);
-    bi_remote_op_requeue(&beanstalkd->remote, &exchange->base);
+    bi_remote_op_requeue(&exchange->client->remote, &exchange->base);
 }
 
 /* No reply is outstanding: completes or restarts the exchange. */
-static void advance(struct beanstalkd *beanstalkd, struct exchange *exchange)
+static void advance(struct exchange *exchange)
 {
     if (exchange->lost) {
         bool sent = exchange->lost_sent;
         reset(exchange);
-        bi_remote_op_lost(&beanstalkd->remote, &exchange->base, sent);
-    } else if (bi_beanstalkd_exchange_has_pending_items(exchange)) {
-        bi_beanstalkd_exchange_restart(beanstalkd, exchange);
+        bi_remote_op_lost(&exchange->client->remote, &exchange->base, sent);
+    } else if (has_pending_items(exchange)) {
+        bi_beanstalkd_exchange_restart(exchange);
     } else {
-        end_good(beanstalkd, exchange, exchange->code);
+        end_good(exchange, exchange->code);
     }
 }
 
-void bi_beanstalkd_exchange_handle_reply(struct beanstalkd *beanstalkd,
-                                         const struct expected *expected, const struct reply *reply,
+void bi_beanstalkd_exchange_handle_reply(const struct expected *expected, const struct reply *reply,
                                          bool sent)
 {
     struct exchange *exchange = expected->exchange;
@@ -192,14 +262,15 @@ void bi_beanstalkd_exchange_handle_reply(struct beanstalkd *beanstalkd,
 
     assert(exchange->outstanding > 0);
     exchange->outstanding--;
-    if (reply != NULL) {
-        beanstalkd->remote.attempts = 0; /* only a reply resets the backoff */
-        exchange->told = exchange->handler->item != NULL;
-        exchange->handler->reply(beanstalkd, exchange, expected->index, reply);
-    } else if (exchange->handler->item != NULL) {
+    if (reply != NULL)
+        exchange->client->remote.attempts = 0; /* only a reply resets the backoff */
+
+    if (exchange->handler->item != NULL) {
         /* An item that was not sent stays BIDE_PENDING and is sent on the next connection. */
-        if (sent)
-            lose_item(beanstalkd, exchange, expected->index);
+        if (reply != NULL || sent)
+            finish_item(exchange, expected->index, reply);
+    } else if (reply != NULL) {
+        exchange->handler->reply(exchange, expected->index, reply);
     } else {
         /* After `settled` what is outstanding is repeatable: its loss makes nothing unknown. */
         exchange->lost = true;
@@ -207,5 +278,5 @@ void bi_beanstalkd_exchange_handle_reply(struct beanstalkd *beanstalkd,
     }
 
     if (exchange->outstanding == 0)
-        advance(beanstalkd, exchange);
+        advance(exchange);
 }

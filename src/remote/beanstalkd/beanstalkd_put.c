@@ -7,7 +7,6 @@
  */
 #include "remote/beanstalkd/beanstalkd_client.h"
 
-#include "op/bulk.h"
 #include "op/job_fields.h"
 #include "util/clock.h"
 
@@ -38,12 +37,12 @@ static bide_slice body_of(const bide_put_item *item)
 }
 
 /* Returns BIDE_PENDING if the command was queued, else the result. */
-static int send_put(struct beanstalkd *beanstalkd, struct exchange *exchange, size_t index,
-                    const bide_put_item *item)
+static int send_put(struct exchange *exchange, size_t index, const bide_put_item *item)
 {
     static const bide_put_options init = BIDE_PUT_OPTIONS_INIT;
     const bide_put_options *options = item->options != NULL ? item->options : &init;
     const char *unsupported = unsupported_option(options);
+    struct beanstalkd *client = exchange->client;
 
     if (unsupported != NULL)
         return bi_beanstalkd_client_reject_unsupported(exchange->base.op, unsupported);
@@ -53,91 +52,51 @@ static int send_put(struct beanstalkd *beanstalkd, struct exchange *exchange, si
     if (options->run_at_ms != 0)
         delay_ms = options->run_at_ms - bi_clock_wall() / 1000;
     int64_t ttr_ms =
-        options->ttr_ms != 0 ? options->ttr_ms : beanstalkd->remote.context.options.default_ttr_ms;
+        options->ttr_ms != 0 ? options->ttr_ms : client->remote.context.options.default_ttr_ms;
 
     bide_slice body = body_of(item);
-    bi_beanstalkd_conn_use(beanstalkd->main, item->topic);
-    bi_beanstalkd_conn_command(beanstalkd->main, exchange, index, "put %u %u %u %zu",
-                               options->priority, seconds_of(delay_ms), seconds_of(ttr_ms),
-                               body.size);
-    bi_beanstalkd_conn_append_body(beanstalkd->main, body);
+    bi_beanstalkd_conn_use(client->main, item->topic);
+    bi_beanstalkd_exchange_command(exchange, index, "put %u %u %u %zu", options->priority,
+                                   seconds_of(delay_ms), seconds_of(ttr_ms), body.size);
+    bi_beanstalkd_conn_append_body(client->main, body);
     return BIDE_PENDING;
 }
 
 /* BURIED: beanstalkd was out of memory for its ready queue. The job exists, so the put
  * succeeded. */
-static int reply_code(const struct beanstalkd *beanstalkd, bide_op *op, const struct reply *reply,
-                      uint64_t *id)
+static int reply_code(const struct exchange *exchange, const struct reply *reply, uint64_t *id)
 {
-    if (!bi_beanstalkd_client_reply_is(reply, "INSERTED") &&
-        !bi_beanstalkd_client_reply_is(reply, "BURIED"))
-        return bi_beanstalkd_client_map_error(beanstalkd, op, reply);
+    if (!bi_reply_is(reply, "INSERTED") && !bi_reply_is(reply, "BURIED"))
+        return bi_beanstalkd_exchange_map_error(exchange, reply);
     *id = reply->numbers[0];
     return BIDE_OK;
 }
 
-static void begin_put(struct beanstalkd *beanstalkd, struct exchange *exchange)
+static void begin_put(struct exchange *exchange)
 {
-    int code = send_put(beanstalkd, exchange, 0, &exchange->base.op->put);
+    int code = send_put(exchange, 0, &exchange->base.op->put);
     if (code != BIDE_PENDING)
-        bi_beanstalkd_exchange_complete(beanstalkd, exchange, code);
+        bi_beanstalkd_exchange_complete(exchange, code);
 }
 
-static void reply_put(struct beanstalkd *beanstalkd, struct exchange *exchange, size_t index,
-                      const struct reply *reply)
+static void reply_put(struct exchange *exchange, size_t index, const struct reply *reply)
 {
     (void)index;
-    exchange->code = reply_code(beanstalkd, exchange->base.op, reply, &exchange->base.op->put.id);
+    exchange->code = reply_code(exchange, reply, &exchange->base.op->put.id);
 }
 
-const struct op_handler bi_beanstalkd_put = {begin_put, reply_put, NULL, NULL};
+const struct op_handler bi_beanstalkd_put = {.begin = begin_put, .reply = reply_put};
 
 /* ---- put_many ---- */
 
-static void end_put_many(struct beanstalkd *beanstalkd, struct exchange *exchange)
+static int send_item(struct exchange *exchange, size_t index)
 {
-    bide_put_many_args *args = &exchange->base.op->put_many;
-    /* Count at the end: a restart would count items of the first run twice. */
-    args->accepted = 0;
-    for (size_t i = 0; i < args->count; i++)
-        args->accepted += args->items[i].status == BIDE_OK;
-    bi_beanstalkd_exchange_complete(beanstalkd, exchange, BIDE_OK);
+    return send_put(exchange, index, &exchange->base.op->put_many.items[index]);
 }
 
-static void begin_put_many(struct beanstalkd *beanstalkd, struct exchange *exchange)
+static int reply_item(struct exchange *exchange, size_t index, const struct reply *reply)
 {
-    bide_put_many_args *args = &exchange->base.op->put_many;
-    struct bulk_errors items;
-
-    bi_bulk_begin(&items, exchange->base.op);
-    for (size_t i = 0; i < args->count; i++) {
-        bide_put_item *item = &args->items[i];
-        /* Skip items that failed the check before submit, and those with a result from an
-         * earlier run. */
-        if (!bi_beanstalkd_exchange_sends_item(exchange, item->status))
-            continue;
-
-        item->status = send_put(beanstalkd, exchange, i, item);
-        if (item->status != BIDE_PENDING)
-            bi_bulk_record(&items, exchange->base.op, i, item->status);
-    }
-
-    bi_bulk_end(&items, exchange->base.op);
-
-    /* Every item failed without a command: no reply will complete the op. */
-    if (exchange->outstanding == 0 && !bi_beanstalkd_exchange_has_pending_items(exchange))
-        end_put_many(beanstalkd, exchange);
-}
-
-static void reply_put_many(struct beanstalkd *beanstalkd, struct exchange *exchange, size_t index,
-                           const struct reply *reply)
-{
-    bide_put_item *item = &exchange->base.op->put_many.items[index];
-    struct bulk_errors items;
-    bi_bulk_begin(&items, exchange->base.op);
-    item->status = reply_code(beanstalkd, exchange->base.op, reply, &item->id);
-    bi_bulk_record(&items, exchange->base.op, index, item->status);
-    bi_bulk_end(&items, exchange->base.op);
+    return reply_code(exchange, reply, &exchange->base.op->put_many.items[index].id);
 }
 
 static int *put_item(struct exchange *exchange, size_t index)
@@ -145,5 +104,15 @@ static int *put_item(struct exchange *exchange, size_t index)
     return &exchange->base.op->put_many.items[index].status;
 }
 
-const struct op_handler bi_beanstalkd_put_many = {begin_put_many, reply_put_many, end_put_many,
-                                                  put_item};
+static void end_put_many(struct exchange *exchange)
+{
+    bide_put_many_args *args = &exchange->base.op->put_many;
+    /* Count at the end: a restart would count items of the first run twice. */
+    args->accepted = 0;
+    for (size_t i = 0; i < args->count; i++)
+        args->accepted += args->items[i].status == BIDE_OK;
+    bi_beanstalkd_exchange_complete(exchange, BIDE_OK);
+}
+
+const struct op_handler bi_beanstalkd_put_many = {
+    .item = put_item, .send_item = send_item, .reply_item = reply_item, .end = end_put_many};

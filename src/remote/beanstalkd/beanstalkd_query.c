@@ -10,50 +10,47 @@
 
 /* ---- a job by id: body from peek, all else from stats-job ---- */
 
-static bool alloc_job(struct beanstalkd *beanstalkd, struct exchange *exchange)
+static bool alloc_job(struct exchange *exchange)
 {
     if (exchange->jobs == NULL)
         exchange->jobs = calloc(1, sizeof(*exchange->jobs));
     exchange->job_count = exchange->jobs != NULL;
     if (exchange->jobs == NULL)
-        bi_beanstalkd_exchange_complete(beanstalkd, exchange, BIDE_ENOMEM);
+        bi_beanstalkd_exchange_complete(exchange, BIDE_ENOMEM);
     return exchange->jobs != NULL;
 }
 
-static void send_stats_job(struct beanstalkd *beanstalkd, struct exchange *exchange, uint64_t id)
+static void send_stats_job(struct exchange *exchange, uint64_t id)
 {
-    bi_beanstalkd_conn_command(beanstalkd->main, exchange, 1, "stats-job %llu",
-                               (unsigned long long)id);
+    bi_beanstalkd_exchange_command(exchange, 1, "stats-job %llu", (unsigned long long)id);
 }
 
-static void begin_peek(struct beanstalkd *beanstalkd, struct exchange *exchange)
+static void begin_peek(struct exchange *exchange)
 {
     uint64_t id = exchange->base.op->query.id;
-    if (!alloc_job(beanstalkd, exchange))
+    if (!alloc_job(exchange))
         return;
     /* Both commands at once: one round trip. The job may change between them. */
-    bi_beanstalkd_conn_command(beanstalkd->main, exchange, 0, "peek %llu", (unsigned long long)id);
-    send_stats_job(beanstalkd, exchange, id);
+    bi_beanstalkd_exchange_command(exchange, 0, "peek %llu", (unsigned long long)id);
+    send_stats_job(exchange, id);
 }
 
-static void reply_peek(struct beanstalkd *beanstalkd, struct exchange *exchange, size_t index,
-                       const struct reply *reply)
+static void reply_peek(struct exchange *exchange, size_t index, const struct reply *reply)
 {
     bide_job *job = &exchange->jobs[0];
 
-    if (bi_beanstalkd_client_reply_is(reply, "NOT_FOUND")) {
+    if (bi_reply_is(reply, "NOT_FOUND")) {
         exchange->code = BIDE_NOT_FOUND;
-    } else if (index == 0 && bi_beanstalkd_client_reply_is(reply, "FOUND")) {
+    } else if (index == 0 && bi_reply_is(reply, "FOUND")) {
         job->id = reply->numbers[0];
         if (!bi_beanstalkd_yaml_set_body(reply, job))
             exchange->code = BIDE_ENOMEM;
-    } else if (index == 0 || !bi_beanstalkd_client_reply_is(reply, "OK") ||
-               !bi_beanstalkd_yaml_job(reply, job)) {
-        exchange->code = bi_beanstalkd_client_map_error(beanstalkd, exchange->base.op, reply);
+    } else if (index == 0 || !bi_reply_is(reply, "OK") || !bi_beanstalkd_yaml_job(reply, job)) {
+        exchange->code = bi_beanstalkd_exchange_map_error(exchange, reply);
     }
 }
 
-static void end_peek(struct beanstalkd *beanstalkd, struct exchange *exchange)
+static void end_peek(struct exchange *exchange)
 {
     bide_job *job = &exchange->jobs[0];
 
@@ -64,14 +61,15 @@ static void end_peek(struct beanstalkd *beanstalkd, struct exchange *exchange)
         *exchange->base.op->query.job = *job;
         exchange->job_count = 0;
     }
-    bi_beanstalkd_exchange_complete(beanstalkd, exchange, exchange->code);
+    bi_beanstalkd_exchange_complete(exchange, exchange->code);
 }
 
-const struct op_handler bi_beanstalkd_query_peek = {begin_peek, reply_peek, end_peek, NULL};
+const struct op_handler bi_beanstalkd_query_peek = {
+    .begin = begin_peek, .reply = reply_peek, .end = end_peek};
 
 /* ---- the first job of a state ---- */
 
-static void begin_peek_first(struct beanstalkd *beanstalkd, struct exchange *exchange)
+static void begin_peek_first(struct exchange *exchange)
 {
     static const char *const words[] = {[BIDE_STATE_DELAYED] = "delayed",
                                         [BIDE_STATE_READY] = "ready",
@@ -80,80 +78,74 @@ static void begin_peek_first(struct beanstalkd *beanstalkd, struct exchange *exc
     const char *word = words[exchange->base.op->query.state];
 
     if (word == NULL) {
-        bi_beanstalkd_exchange_complete(
-            beanstalkd, exchange,
-            bi_beanstalkd_client_reject_unsupported(exchange->base.op,
-                                                    "a look at the first reserved or done job"));
+        bi_beanstalkd_exchange_reject(exchange, "a look at the first reserved or done job");
         return;
     }
-    if (!alloc_job(beanstalkd, exchange))
+    if (!alloc_job(exchange))
         return;
 
-    bi_beanstalkd_conn_use(beanstalkd->main, exchange->base.op->query.topic);
-    bi_beanstalkd_conn_command(beanstalkd->main, exchange, 0, "peek-%s", word);
+    bi_beanstalkd_conn_use(exchange->client->main, exchange->base.op->query.topic);
+    bi_beanstalkd_exchange_command(exchange, 0, "peek-%s", word);
 }
 
-static void end_peek_first(struct beanstalkd *beanstalkd, struct exchange *exchange)
+static void end_peek_first(struct exchange *exchange)
 {
     /* peek-<state> names the job; stats-job needs its id. */
-    if (exchange->stage == 0 && exchange->code == BIDE_OK && beanstalkd->main != NULL) {
+    if (exchange->stage == 0 && exchange->code == BIDE_OK && exchange->client->main != NULL) {
         exchange->stage = 1;
-        send_stats_job(beanstalkd, exchange, exchange->jobs[0].id);
+        send_stats_job(exchange, exchange->jobs[0].id);
         return;
     }
-    end_peek(beanstalkd, exchange);
+    end_peek(exchange);
 }
 
-const struct op_handler bi_beanstalkd_query_peek_first = {begin_peek_first, reply_peek,
-                                                          end_peek_first, NULL};
+const struct op_handler bi_beanstalkd_query_peek_first = {
+    .begin = begin_peek_first, .reply = reply_peek, .end = end_peek_first};
 
 /* ---- body ---- */
 
-static void begin_body(struct beanstalkd *beanstalkd, struct exchange *exchange)
+static void begin_body(struct exchange *exchange)
 {
-    bi_beanstalkd_conn_command(beanstalkd->main, exchange, 0, "peek %llu",
-                               (unsigned long long)exchange->base.op->fetch.id);
+    bi_beanstalkd_exchange_command(exchange, 0, "peek %llu",
+                                   (unsigned long long)exchange->base.op->fetch.id);
 }
 
-static void reply_body(struct beanstalkd *beanstalkd, struct exchange *exchange, size_t index,
-                       const struct reply *reply)
+static void reply_body(struct exchange *exchange, size_t index, const struct reply *reply)
 {
     (void)index;
-    if (!bi_beanstalkd_client_reply_is(reply, "FOUND")) {
-        exchange->code = bi_beanstalkd_client_reply_is(reply, "NOT_FOUND")
+    if (!bi_reply_is(reply, "FOUND")) {
+        exchange->code = bi_reply_is(reply, "NOT_FOUND")
                              ? BIDE_NOT_FOUND
-                             : bi_beanstalkd_client_map_error(beanstalkd, exchange->base.op, reply);
+                             : bi_beanstalkd_exchange_map_error(exchange, reply);
         return;
     }
     exchange->base.op->fetch.buf = bide_buf_new(reply->data, reply->size);
     exchange->code = exchange->base.op->fetch.buf == NULL ? BIDE_ENOMEM : BIDE_OK;
 }
 
-const struct op_handler bi_beanstalkd_query_body = {begin_body, reply_body, NULL, NULL};
+const struct op_handler bi_beanstalkd_query_body = {.begin = begin_body, .reply = reply_body};
 
 /* ---- ping ---- */
 
-static void begin_ping(struct beanstalkd *beanstalkd, struct exchange *exchange)
+static void begin_ping(struct exchange *exchange)
 {
-    bi_beanstalkd_conn_command(beanstalkd->main, exchange, 0, "list-tube-used");
+    bi_beanstalkd_exchange_command(exchange, 0, "list-tube-used");
 }
 
-static void reply_ping(struct beanstalkd *beanstalkd, struct exchange *exchange, size_t index,
-                       const struct reply *reply)
+static void reply_ping(struct exchange *exchange, size_t index, const struct reply *reply)
 {
     (void)index;
-    exchange->code = bi_beanstalkd_client_reply_is(reply, "USING")
-                         ? BIDE_OK
-                         : bi_beanstalkd_client_map_error(beanstalkd, exchange->base.op, reply);
+    exchange->code =
+        bi_reply_is(reply, "USING") ? BIDE_OK : bi_beanstalkd_exchange_map_error(exchange, reply);
 }
 
-const struct op_handler bi_beanstalkd_query_ping = {begin_ping, reply_ping, NULL, NULL};
+const struct op_handler bi_beanstalkd_query_ping = {.begin = begin_ping, .reply = reply_ping};
 
 /* beanstalkd replays its log before it listens: a server that accepts connections has recovered. */
-static void begin_recovered(struct beanstalkd *beanstalkd, struct exchange *exchange)
+static void begin_recovered(struct exchange *exchange)
 {
     exchange->base.op->recovered.progress = (bide_recovery){.phase = BIDE_PHASE_RECOVERED};
-    bi_beanstalkd_exchange_complete(beanstalkd, exchange, BIDE_OK);
+    bi_beanstalkd_exchange_complete(exchange, BIDE_OK);
 }
 
-const struct op_handler bi_beanstalkd_query_recovered = {begin_recovered, NULL, NULL, NULL};
+const struct op_handler bi_beanstalkd_query_recovered = {.begin = begin_recovered};

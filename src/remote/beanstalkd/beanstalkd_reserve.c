@@ -36,22 +36,22 @@ static bide_reserve_args *args_of(struct exchange *exchange)
 
 /* Drops the lease of a job that the caller does not get. beanstalkd releases the job when its ttr
  * expires, or when the connection is closed; a spare connection with strays is closed when idle. */
-static void let_go(struct beanstalkd *beanstalkd, struct exchange *exchange, struct lease *lease)
+static void let_go(struct exchange *exchange, struct lease *lease)
 {
     if (lease != NULL)
-        bi_beanstalkd_lease_free(beanstalkd, lease);
+        bi_beanstalkd_lease_free(exchange->client, lease);
     exchange->conn->strays = true;
 }
 
 /* Adds a reserved job, with a new lease. On failure the job is a stray of its connection. */
-static int add_job(struct beanstalkd *beanstalkd, struct exchange *exchange,
-                   const struct reply *reply)
+static int add_job(struct exchange *exchange, const struct reply *reply)
 {
     bide_job *job = &exchange->jobs[exchange->job_count];
-    struct lease *lease = bi_beanstalkd_lease_new(beanstalkd, reply->numbers[0], exchange->conn);
+    struct lease *lease =
+        bi_beanstalkd_lease_new(exchange->client, reply->numbers[0], exchange->conn);
 
     if (lease == NULL || !bi_beanstalkd_yaml_set_body(reply, job)) {
-        let_go(beanstalkd, exchange, lease);
+        let_go(exchange, lease);
         return BIDE_ENOMEM;
     }
 
@@ -71,21 +71,19 @@ static void send_stats(struct exchange *exchange)
 
 /* Completes a job from its stats. A job that is missing or not reserved has already lost its short
  * lease. Such a job is left out (token 0), and so is one whose stats the server does not report. */
-static void apply_stats(struct beanstalkd *beanstalkd, struct exchange *exchange, size_t index,
-                        const struct reply *reply)
+static void apply_stats(struct exchange *exchange, size_t index, const struct reply *reply)
 {
     bide_job *job = &exchange->jobs[index];
     uint64_t id = job->id;
-    struct lease *lease = bi_beanstalkd_lease_find(beanstalkd, id, job->token);
-    bool told = bi_beanstalkd_client_reply_is(reply, "OK") && bi_beanstalkd_yaml_job(reply, job) &&
-                job->id == id;
+    struct lease *lease = bi_beanstalkd_lease_find(exchange->client, id, job->token);
+    bool told = bi_reply_is(reply, "OK") && bi_beanstalkd_yaml_job(reply, job) && job->id == id;
 
-    if (!told && !bi_beanstalkd_client_reply_is(reply, "NOT_FOUND"))
-        exchange->code = bi_beanstalkd_client_map_error(beanstalkd, exchange->base.op, reply);
+    if (!told && !bi_reply_is(reply, "NOT_FOUND"))
+        exchange->code = bi_beanstalkd_exchange_map_error(exchange, reply);
 
     if (!told || job->state != BIDE_STATE_RESERVED || lease == NULL) {
         job->token = 0;
-        let_go(beanstalkd, exchange, lease);
+        let_go(exchange, lease);
         return;
     }
 
@@ -117,8 +115,7 @@ static void leave_out(struct exchange *exchange)
 
 /* Returns how many further jobs surely fit. If a single job may exceed a whole batch, jobs are
  * reserved one by one, and the last one may exceed the limit. */
-static size_t count_fitting(const struct beanstalkd *beanstalkd, const struct exchange *exchange,
-                            size_t limit)
+static size_t count_fitting(const struct exchange *exchange, size_t limit)
 {
     uint64_t bytes = 0;
 
@@ -127,23 +124,23 @@ static size_t count_fitting(const struct beanstalkd *beanstalkd, const struct ex
     if (bytes >= BIDE_BATCH_BYTES)
         return 0;
 
-    uint64_t fit = (BIDE_BATCH_BYTES - bytes) / beanstalkd->max_job_size;
-    if (beanstalkd->max_job_size > BIDE_BATCH_BYTES)
+    uint64_t fit = (BIDE_BATCH_BYTES - bytes) / exchange->client->max_job_size;
+    if (exchange->client->max_job_size > BIDE_BATCH_BYTES)
         fit = 1;
     return fit < limit ? (size_t)fit : limit;
 }
 
-static void reserve_more(const struct beanstalkd *beanstalkd, struct exchange *exchange)
+static void reserve_more(struct exchange *exchange)
 {
     size_t limit = args_of(exchange)->job_max - exchange->job_count;
 
-    if (limit > 0 && beanstalkd->max_job_size == 0) {
+    if (limit > 0 && exchange->client->max_job_size == 0) {
         exchange->stage = STAGE_JOB_SIZE;
         bi_beanstalkd_conn_command(exchange->conn, exchange, 0, "stats");
         return;
     }
 
-    size_t count = limit == 0 ? 0 : count_fitting(beanstalkd, exchange, limit);
+    size_t count = limit == 0 ? 0 : count_fitting(exchange, limit);
     exchange->stage = STAGE_MORE;
     exchange->round_end = exchange->job_count + count;
     /* Another reserve may have changed what the connection watches since the last command. */
@@ -172,43 +169,43 @@ static bool is_server_gone(struct beanstalkd *beanstalkd)
 }
 
 /* There is no connection to wait on. A reserve outlives the server; otherwise it fails. */
-static void fail_wait(struct beanstalkd *beanstalkd, struct exchange *exchange)
+static void fail_wait(struct exchange *exchange)
 {
-    if (is_server_gone(beanstalkd)) {
-        if (beanstalkd->main != NULL)
-            beanstalkd->main->broken = true;
-        bi_beanstalkd_exchange_restart(beanstalkd, exchange);
+    if (is_server_gone(exchange->client)) {
+        if (exchange->client->main != NULL)
+            exchange->client->main->broken = true;
+        bi_beanstalkd_exchange_restart(exchange);
         return;
     }
 
     bi_remote_op_reject(exchange->base.op, BIDE_TOO_MANY_WAITERS,
                         "no further connection for a reserve that waits");
-    bi_beanstalkd_exchange_complete(beanstalkd, exchange, BIDE_TOO_MANY_WAITERS);
+    bi_beanstalkd_exchange_complete(exchange, BIDE_TOO_MANY_WAITERS);
 }
 
 /* Starts the wait at the server. beanstalkd waits for whole seconds; a deadline between two
  * seconds is enforced by the client, which closes the connection. */
-static void wait_for_job(struct beanstalkd *beanstalkd, struct exchange *exchange)
+static void wait_for_job(struct exchange *exchange)
 {
     const bide_reserve_args *args = args_of(exchange);
     int64_t now = bi_clock_boot();
 
     if (exchange->base.waits && exchange->base.deadline != REMOTE_NEVER &&
         exchange->base.deadline <= now) {
-        bi_beanstalkd_exchange_complete(beanstalkd, exchange, BIDE_TIMED_OUT);
+        bi_beanstalkd_exchange_complete(exchange, BIDE_TIMED_OUT);
         return;
     }
 
-    struct conn *conn = bi_beanstalkd_client_acquire_conn(beanstalkd);
+    struct conn *conn = bi_beanstalkd_client_acquire_conn(exchange->client);
 
     /* shutdown or cancel may have happened during the try, which cannot be aborted, or while the
      * lock was released for a connect. */
     if (exchange->base.cancelled || exchange->base.shut) {
-        bi_remote_op_abort(&beanstalkd->remote, &exchange->base, BIDE_CLOSED);
+        bi_remote_op_abort(&exchange->client->remote, &exchange->base, BIDE_CLOSED);
         return;
     }
     if (conn == NULL) {
-        fail_wait(beanstalkd, exchange);
+        fail_wait(exchange);
         return;
     }
 
@@ -229,7 +226,7 @@ static void wait_for_job(struct beanstalkd *beanstalkd, struct exchange *exchang
         exchange->grace = 2000000;
     exchange->base.deadline += exchange->grace;
     exchange->base.client_expires = true;
-    bi_remote_op_arm_expiry(&beanstalkd->remote, &exchange->base);
+    bi_remote_op_arm_expiry(&exchange->client->remote, &exchange->base);
 
     if (exchange->base.deadline == REMOTE_NEVER)
         bi_beanstalkd_conn_command(conn, exchange, 0, "reserve");
@@ -238,129 +235,122 @@ static void wait_for_job(struct beanstalkd *beanstalkd, struct exchange *exchang
                                    (long long)seconds);
 }
 
-void bi_beanstalkd_reserve_begin(struct beanstalkd *beanstalkd, struct exchange *exchange)
+void bi_beanstalkd_reserve_begin(struct exchange *exchange)
 {
     const bide_reserve_args *args = args_of(exchange);
 
     /* The order of several topics is beanstalkd's; with one topic all strategies are the same. */
     if (args->strategy != BIDE_BY_PRIORITY && args->topic_count > 1) {
-        bi_beanstalkd_exchange_complete(
-            beanstalkd, exchange,
-            bi_beanstalkd_client_reject_unsupported(exchange->base.op,
-                                                    "strategies other than by priority"));
+        bi_beanstalkd_exchange_reject(exchange, "strategies other than by priority");
         return;
     }
 
     if (exchange->jobs == NULL)
         exchange->jobs = calloc(args->job_max, sizeof(*exchange->jobs));
     if (exchange->jobs == NULL) {
-        bi_beanstalkd_exchange_complete(beanstalkd, exchange, BIDE_ENOMEM);
+        bi_beanstalkd_exchange_complete(exchange, BIDE_ENOMEM);
         return;
     }
 
     exchange->stage = STAGE_TRY;
-    exchange->conn = beanstalkd->main;
-    bi_beanstalkd_conn_watch(beanstalkd->main, args->topics, args->topic_count);
-    bi_beanstalkd_conn_command(beanstalkd->main, exchange, 0, "reserve-with-timeout 0");
+    exchange->conn = exchange->client->main;
+    bi_beanstalkd_conn_watch(exchange->client->main, args->topics, args->topic_count);
+    bi_beanstalkd_exchange_command(exchange, 0, "reserve-with-timeout 0");
 }
 
-void bi_beanstalkd_reserve_reply(struct beanstalkd *beanstalkd, struct exchange *exchange,
-                                 size_t index, const struct reply *reply)
+void bi_beanstalkd_reserve_reply(struct exchange *exchange, size_t index, const struct reply *reply)
 {
     /* A job came before a cancel or the timeout took effect: it is delivered. */
     if (exchange->stage == STAGE_WAIT)
         exchange->conn->blocked = exchange->conn->abort = exchange->base.client_expires = false;
     if (exchange->stage == STAGE_STATS) {
-        apply_stats(beanstalkd, exchange, index, reply);
+        apply_stats(exchange, index, reply);
     } else if (exchange->stage == STAGE_JOB_SIZE) {
-        uint64_t size = bi_beanstalkd_client_reply_is(reply, "OK")
-                            ? bi_beanstalkd_yaml_number(reply, "max-job-size")
-                            : 0;
-        beanstalkd->max_job_size = size == 0 ? MAX_JOB_SIZE : size;
-    } else if (bi_beanstalkd_client_reply_is(reply, "RESERVED"))
-        exchange->code = add_job(beanstalkd, exchange, reply);
+        uint64_t size =
+            bi_reply_is(reply, "OK") ? bi_beanstalkd_yaml_number(reply, "max-job-size") : 0;
+        exchange->client->max_job_size = size == 0 ? MAX_JOB_SIZE : size;
+    } else if (bi_reply_is(reply, "RESERVED"))
+        exchange->code = add_job(exchange, reply);
     /* No job. DEADLINE_SOON: another job of this connection is about to lose its lease. */
-    else if (!bi_beanstalkd_client_reply_is(reply, "TIMED_OUT") &&
-             !bi_beanstalkd_client_reply_is(reply, "DEADLINE_SOON"))
-        exchange->code = bi_beanstalkd_client_map_error(beanstalkd, exchange->base.op, reply);
+    else if (!bi_reply_is(reply, "TIMED_OUT") && !bi_reply_is(reply, "DEADLINE_SOON"))
+        exchange->code = bi_beanstalkd_exchange_map_error(exchange, reply);
 }
 
 /* Moves the jobs to the caller. */
-static void deliver_jobs(struct beanstalkd *beanstalkd, struct exchange *exchange)
+static void deliver_jobs(struct exchange *exchange)
 {
     bide_reserve_args *args = args_of(exchange);
     for (size_t i = 0; i < exchange->job_count; i++)
         args->jobs[i] = exchange->jobs[i];
     args->count = exchange->job_count;
     exchange->job_count = 0;
-    bi_beanstalkd_exchange_complete(beanstalkd, exchange, BIDE_OK);
+    bi_beanstalkd_exchange_complete(exchange, BIDE_OK);
 }
 
-void bi_beanstalkd_reserve_end(struct beanstalkd *beanstalkd, struct exchange *exchange)
+void bi_beanstalkd_reserve_end(struct exchange *exchange)
 {
     if (exchange->stage == STAGE_STATS)
         leave_out(exchange);
 
     /* An error after the first job is not reported: the jobs are leased and must be delivered. */
     if (exchange->code != BIDE_OK && exchange->job_count == 0)
-        bi_beanstalkd_exchange_complete(beanstalkd, exchange, exchange->code);
+        bi_beanstalkd_exchange_complete(exchange, exchange->code);
     else if (exchange->stage == STAGE_STATS && exchange->job_count > 0)
-        deliver_jobs(beanstalkd, exchange);
+        deliver_jobs(exchange);
     else if (exchange->stage == STAGE_STATS && exchange->base.waits)
         /* Every job lost its lease before its stats arrived: wait for the rest of the timeout. */
-        bi_beanstalkd_exchange_restart(beanstalkd, exchange);
+        bi_beanstalkd_exchange_restart(exchange);
     else if (exchange->stage == STAGE_MORE &&
              (exchange->code != BIDE_OK || exchange->job_count < exchange->round_end))
         send_stats(exchange);
     else if (exchange->job_count > 0)
-        reserve_more(beanstalkd, exchange);
+        reserve_more(exchange);
     else if (exchange->stage == STAGE_TRY && exchange->base.waits)
-        wait_for_job(beanstalkd, exchange);
+        wait_for_job(exchange);
     else
-        bi_beanstalkd_exchange_complete(beanstalkd, exchange, BIDE_TIMED_OUT);
+        bi_beanstalkd_exchange_complete(exchange, BIDE_TIMED_OUT);
 }
 
-const struct op_handler bi_beanstalkd_reserve = {
-    bi_beanstalkd_reserve_begin, bi_beanstalkd_reserve_reply, bi_beanstalkd_reserve_end, NULL};
+const struct op_handler bi_beanstalkd_reserve = {.begin = bi_beanstalkd_reserve_begin,
+                                                 .reply = bi_beanstalkd_reserve_reply,
+                                                 .end = bi_beanstalkd_reserve_end};
 
 /* ---- reserve_job ---- */
 
-static void begin_reserve_job(struct beanstalkd *beanstalkd, struct exchange *exchange)
+static void begin_reserve_job(struct exchange *exchange)
 {
     if (exchange->jobs == NULL)
         exchange->jobs = calloc(1, sizeof(*exchange->jobs));
     if (exchange->jobs == NULL) {
-        bi_beanstalkd_exchange_complete(beanstalkd, exchange, BIDE_ENOMEM);
+        bi_beanstalkd_exchange_complete(exchange, BIDE_ENOMEM);
         return;
     }
-    exchange->conn = beanstalkd->main;
-    bi_beanstalkd_conn_command(beanstalkd->main, exchange, 0, "reserve-job %llu",
-                               (unsigned long long)exchange->base.op->reserve_job.id);
+    exchange->conn = exchange->client->main;
+    bi_beanstalkd_exchange_command(exchange, 0, "reserve-job %llu",
+                                   (unsigned long long)exchange->base.op->reserve_job.id);
 }
 
 /* If the job cannot be reserved, its stats show whether it is missing or reserved by another
  * client. */
-static void reply_reserve_job(struct beanstalkd *beanstalkd, struct exchange *exchange,
-                              size_t index, const struct reply *reply)
+static void reply_reserve_job(struct exchange *exchange, size_t index, const struct reply *reply)
 {
     (void)index;
     if (exchange->stage == STAGE_STATS && exchange->job_count > 0)
-        apply_stats(beanstalkd, exchange, 0, reply);
+        apply_stats(exchange, 0, reply);
     else if (exchange->stage == STAGE_STATS)
-        exchange->code =
-            bi_beanstalkd_client_reply_is(reply, "OK") ? BIDE_RESERVED : BIDE_NOT_FOUND;
-    else if (bi_beanstalkd_client_reply_is(reply, "RESERVED"))
-        exchange->code = add_job(beanstalkd, exchange, reply);
-    else if (!bi_beanstalkd_client_reply_is(reply, "NOT_FOUND"))
-        exchange->code = bi_beanstalkd_client_map_error(beanstalkd, exchange->base.op, reply);
+        exchange->code = bi_reply_is(reply, "OK") ? BIDE_RESERVED : BIDE_NOT_FOUND;
+    else if (bi_reply_is(reply, "RESERVED"))
+        exchange->code = add_job(exchange, reply);
+    else if (!bi_reply_is(reply, "NOT_FOUND"))
+        exchange->code = bi_beanstalkd_exchange_map_error(exchange, reply);
 }
 
-static void end_reserve_job(struct beanstalkd *beanstalkd, struct exchange *exchange)
+static void end_reserve_job(struct exchange *exchange)
 {
     if (exchange->stage != STAGE_STATS && exchange->code == BIDE_OK) {
         exchange->stage = STAGE_STATS;
-        bi_beanstalkd_conn_command(beanstalkd->main, exchange, 0, "stats-job %llu",
-                                   (unsigned long long)exchange->base.op->reserve_job.id);
+        bi_beanstalkd_exchange_command(exchange, 0, "stats-job %llu",
+                                       (unsigned long long)exchange->base.op->reserve_job.id);
         return;
     }
 
@@ -371,8 +361,8 @@ static void end_reserve_job(struct beanstalkd *beanstalkd, struct exchange *exch
     else if (taken && exchange->code == BIDE_OK)
         exchange->code = BIDE_NOT_FOUND;
     exchange->job_count = 0;
-    bi_beanstalkd_exchange_complete(beanstalkd, exchange, exchange->code);
+    bi_beanstalkd_exchange_complete(exchange, exchange->code);
 }
 
-const struct op_handler bi_beanstalkd_reserve_job = {begin_reserve_job, reply_reserve_job,
-                                                     end_reserve_job, NULL};
+const struct op_handler bi_beanstalkd_reserve_job = {
+    .begin = begin_reserve_job, .reply = reply_reserve_job, .end = end_reserve_job};

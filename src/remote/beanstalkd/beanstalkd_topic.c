@@ -16,76 +16,73 @@
 
 /* ---- kick ---- */
 
-static void begin_kick(struct beanstalkd *beanstalkd, struct exchange *exchange)
+static void begin_kick(struct exchange *exchange)
 {
     const bide_kick_args *args = &exchange->base.op->kick;
 
     if (args->buried_only) {
-        bi_beanstalkd_exchange_complete(beanstalkd, exchange,
-                                        bi_beanstalkd_client_reject_unsupported(
-                                            exchange->base.op, "a kick of buried jobs only"));
+        bi_beanstalkd_exchange_reject(exchange, "a kick of buried jobs only");
         return;
     }
 
     uint64_t max = args->max < UINT32_MAX ? args->max : UINT32_MAX;
     /* kick takes no name: it works on the used tube. */
-    bi_beanstalkd_conn_use(beanstalkd->main, args->topic);
-    bi_beanstalkd_conn_command(beanstalkd->main, exchange, 0, "kick %llu", (unsigned long long)max);
+    bi_beanstalkd_conn_use(exchange->client->main, args->topic);
+    bi_beanstalkd_exchange_command(exchange, 0, "kick %llu", (unsigned long long)max);
 }
 
-static void reply_kick(struct beanstalkd *beanstalkd, struct exchange *exchange, size_t index,
-                       const struct reply *reply)
+static void reply_kick(struct exchange *exchange, size_t index, const struct reply *reply)
 {
     (void)index;
-    if (bi_beanstalkd_client_reply_is(reply, "KICKED"))
+    if (bi_reply_is(reply, "KICKED"))
         exchange->base.op->kick.count = reply->numbers[0];
     else
-        exchange->code = bi_beanstalkd_client_map_error(beanstalkd, exchange->base.op, reply);
+        exchange->code = bi_beanstalkd_exchange_map_error(exchange, reply);
 }
 
-const struct op_handler bi_beanstalkd_topic_kick = {begin_kick, reply_kick, NULL, NULL};
+const struct op_handler bi_beanstalkd_topic_kick = {.begin = begin_kick, .reply = reply_kick};
 
-static void begin_kick_job(struct beanstalkd *beanstalkd, struct exchange *exchange)
+static void begin_kick_job(struct exchange *exchange)
 {
     /* The exchange may be a restart, after the loss of the query of stage 1. */
     exchange->settled = false;
-    bi_beanstalkd_conn_command(beanstalkd->main, exchange, 0, "kick-job %llu",
-                               (unsigned long long)exchange->base.op->lease.id);
+    bi_beanstalkd_exchange_command(exchange, 0, "kick-job %llu",
+                                   (unsigned long long)exchange->base.op->lease.id);
 }
 
-static void reply_kick_job(struct beanstalkd *beanstalkd, struct exchange *exchange, size_t index,
-                           const struct reply *reply)
+static void reply_kick_job(struct exchange *exchange, size_t index, const struct reply *reply)
 {
     bide_job job = {.id = 0};
-    if (index == 0 && bi_beanstalkd_client_reply_is(reply, "NOT_FOUND"))
+    if (index == 0 && bi_reply_is(reply, "NOT_FOUND"))
         exchange->code = BIDE_NOT_FOUND;
-    else if (index == 0 && !bi_beanstalkd_client_reply_is(reply, "KICKED"))
-        exchange->code = bi_beanstalkd_client_map_error(beanstalkd, exchange->base.op, reply);
-    else if (index == 1 && exchange->code == BIDE_NOT_FOUND &&
-             bi_beanstalkd_client_reply_is(reply, "OK") && bi_beanstalkd_yaml_job(reply, &job))
+    else if (index == 0 && !bi_reply_is(reply, "KICKED"))
+        exchange->code = bi_beanstalkd_exchange_map_error(exchange, reply);
+    else if (index == 1 && exchange->code == BIDE_NOT_FOUND && bi_reply_is(reply, "OK") &&
+             bi_beanstalkd_yaml_job(reply, &job))
         exchange->code = job.state == BIDE_STATE_RESERVED ? BIDE_RESERVED : BIDE_WRONG_STATE;
 }
 
 /* NOT_FOUND is ambiguous: stats-job shows whether the job is missing, reserved or already ready. */
-static void end_kick_job(struct beanstalkd *beanstalkd, struct exchange *exchange)
+static void end_kick_job(struct exchange *exchange)
 {
-    if (exchange->stage == 0 && exchange->code == BIDE_NOT_FOUND && beanstalkd->main != NULL) {
+    if (exchange->stage == 0 && exchange->code == BIDE_NOT_FOUND &&
+        exchange->client->main != NULL) {
         exchange->stage = 1;
         exchange->settled = true;
-        bi_beanstalkd_conn_command(beanstalkd->main, exchange, 1, "stats-job %llu",
-                                   (unsigned long long)exchange->base.op->lease.id);
+        bi_beanstalkd_exchange_command(exchange, 1, "stats-job %llu",
+                                       (unsigned long long)exchange->base.op->lease.id);
         return;
     }
-    bi_beanstalkd_exchange_complete(beanstalkd, exchange, exchange->code);
+    bi_beanstalkd_exchange_complete(exchange, exchange->code);
 }
 
-const struct op_handler bi_beanstalkd_topic_kick_job = {begin_kick_job, reply_kick_job,
-                                                        end_kick_job, NULL};
+const struct op_handler bi_beanstalkd_topic_kick_job = {
+    .begin = begin_kick_job, .reply = reply_kick_job, .end = end_kick_job};
 
 /* ---- pause, resume ---- */
 
 /* pause-tube fails for a tube that does not exist. Using it creates it, until the next `use`. */
-static void begin_pause(struct beanstalkd *beanstalkd, struct exchange *exchange)
+static void begin_pause(struct exchange *exchange)
 {
     const bide_topic_args *args = &exchange->base.op->topic;
     bool resume = exchange->base.op->kind == BIDE_OP_RESUME;
@@ -93,23 +90,21 @@ static void begin_pause(struct beanstalkd *beanstalkd, struct exchange *exchange
     int64_t seconds = resume ? 0 : args->for_ms < 0 ? UINT32_MAX : (args->for_ms + 999) / 1000;
 
     if (!resume)
-        bi_beanstalkd_conn_use(beanstalkd->main, args->topic);
-    bi_beanstalkd_conn_command(beanstalkd->main, exchange, 0, "pause-tube %.*s %lld",
-                               (int)args->topic.size, (const char *)args->topic.data,
-                               (long long)seconds);
+        bi_beanstalkd_conn_use(exchange->client->main, args->topic);
+    bi_beanstalkd_exchange_command(exchange, 0, "pause-tube %.*s %lld", (int)args->topic.size,
+                                   (const char *)args->topic.data, (long long)seconds);
 }
 
-static void reply_pause(struct beanstalkd *beanstalkd, struct exchange *exchange, size_t index,
-                        const struct reply *reply)
+static void reply_pause(struct exchange *exchange, size_t index, const struct reply *reply)
 {
     (void)index;
-    if (bi_beanstalkd_client_reply_is(reply, "NOT_FOUND"))
+    if (bi_reply_is(reply, "NOT_FOUND"))
         exchange->code = BIDE_NOT_FOUND;
-    else if (!bi_beanstalkd_client_reply_is(reply, "PAUSED"))
-        exchange->code = bi_beanstalkd_client_map_error(beanstalkd, exchange->base.op, reply);
+    else if (!bi_reply_is(reply, "PAUSED"))
+        exchange->code = bi_beanstalkd_exchange_map_error(exchange, reply);
 }
 
-const struct op_handler bi_beanstalkd_topic_pause = {begin_pause, reply_pause, NULL, NULL};
+const struct op_handler bi_beanstalkd_topic_pause = {.begin = begin_pause, .reply = reply_pause};
 
 /* ---- stats ---- */
 
@@ -124,17 +119,16 @@ static bide_counts counts_of(const struct reply *reply)
     };
 }
 
-static void begin_stats(struct beanstalkd *beanstalkd, struct exchange *exchange)
+static void begin_stats(struct exchange *exchange)
 {
-    bi_beanstalkd_conn_command(beanstalkd->main, exchange, 0, "stats");
+    bi_beanstalkd_exchange_command(exchange, 0, "stats");
 }
 
-static void reply_stats(struct beanstalkd *beanstalkd, struct exchange *exchange, size_t index,
-                        const struct reply *reply)
+static void reply_stats(struct exchange *exchange, size_t index, const struct reply *reply)
 {
     (void)index;
-    if (!bi_beanstalkd_client_reply_is(reply, "OK")) {
-        exchange->code = bi_beanstalkd_client_map_error(beanstalkd, exchange->base.op, reply);
+    if (!bi_reply_is(reply, "OK")) {
+        exchange->code = bi_beanstalkd_exchange_map_error(exchange, reply);
         return;
     }
 
@@ -158,7 +152,8 @@ static void reply_stats(struct beanstalkd *beanstalkd, struct exchange *exchange
     };
 }
 
-const struct op_handler bi_beanstalkd_topic_server_stats = {begin_stats, reply_stats, NULL, NULL};
+const struct op_handler bi_beanstalkd_topic_server_stats = {.begin = begin_stats,
+                                                            .reply = reply_stats};
 
 /* Returns false if the reply is malformed. */
 static bool parse_topic(const struct reply *reply, bide_topic_stats *stats)
@@ -182,26 +177,24 @@ static bool parse_topic(const struct reply *reply, bide_topic_stats *stats)
     return true;
 }
 
-static void begin_topic_stats(struct beanstalkd *beanstalkd, struct exchange *exchange)
+static void begin_topic_stats(struct exchange *exchange)
 {
     bide_slice topic = exchange->base.op->topic_stats.topic;
-    bi_beanstalkd_conn_command(beanstalkd->main, exchange, 0, "stats-tube %.*s", (int)topic.size,
-                               (const char *)topic.data);
+    bi_beanstalkd_exchange_command(exchange, 0, "stats-tube %.*s", (int)topic.size,
+                                   (const char *)topic.data);
 }
 
-static void reply_topic_stats(struct beanstalkd *beanstalkd, struct exchange *exchange,
-                              size_t index, const struct reply *reply)
+static void reply_topic_stats(struct exchange *exchange, size_t index, const struct reply *reply)
 {
     (void)index;
-    if (bi_beanstalkd_client_reply_is(reply, "NOT_FOUND"))
+    if (bi_reply_is(reply, "NOT_FOUND"))
         exchange->code = BIDE_NOT_FOUND;
-    else if (!bi_beanstalkd_client_reply_is(reply, "OK") ||
-             !parse_topic(reply, exchange->base.op->topic_stats.stats))
-        exchange->code = bi_beanstalkd_client_map_error(beanstalkd, exchange->base.op, reply);
+    else if (!bi_reply_is(reply, "OK") || !parse_topic(reply, exchange->base.op->topic_stats.stats))
+        exchange->code = bi_beanstalkd_exchange_map_error(exchange, reply);
 }
 
-const struct op_handler bi_beanstalkd_topic_stats = {begin_topic_stats, reply_topic_stats, NULL,
-                                                     NULL};
+const struct op_handler bi_beanstalkd_topic_stats = {.begin = begin_topic_stats,
+                                                     .reply = reply_topic_stats};
 
 /* ---- pages of topics: all names, then the stats of those on the page ---- */
 
@@ -256,13 +249,12 @@ static size_t parse_names(const struct bi_hash_secret *secret, const struct repl
     return count;
 }
 
-static void begin_topics(struct beanstalkd *beanstalkd, struct exchange *exchange)
+static void begin_topics(struct exchange *exchange)
 {
-    bi_beanstalkd_conn_command(beanstalkd->main, exchange, 0, "list-tubes");
+    bi_beanstalkd_exchange_command(exchange, 0, "list-tubes");
 }
 
-static void send_page(struct beanstalkd *beanstalkd, struct exchange *exchange,
-                      const struct reply *reply)
+static void send_page(struct exchange *exchange, const struct reply *reply)
 {
     bide_topics_args *args = &exchange->base.op->topics;
     size_t room = reply->size / 4 + 1; /* a line has at least 4 bytes: "- x" and its end */
@@ -275,13 +267,13 @@ static void send_page(struct beanstalkd *beanstalkd, struct exchange *exchange,
 
     bool first_page = args->cursor[0] == 0;
     uint64_t after = first_page ? 0 : strtoull(args->cursor, NULL, 16);
-    size_t count = parse_names(&beanstalkd->secret, reply, after, first_page, names, room);
+    size_t count = parse_names(&exchange->client->secret, reply, after, first_page, names, room);
 
     size_t page = count < args->topic_max ? count : args->topic_max;
     /* The names point into the reply. The commands copy them, so they may be freed below. */
     for (size_t i = 0; i < page; i++)
-        bi_beanstalkd_conn_command(beanstalkd->main, exchange, i + 1, "stats-tube %.*s",
-                                   (int)names[i].size, names[i].text);
+        bi_beanstalkd_exchange_command(exchange, i + 1, "stats-tube %.*s", (int)names[i].size,
+                                       names[i].text);
 
     args->count = 0;
     exchange->more = page < count;
@@ -290,31 +282,31 @@ static void send_page(struct beanstalkd *beanstalkd, struct exchange *exchange,
 }
 
 /* A topic that was removed since list-tubes is left out: the page has fewer topics then. */
-static void reply_topics(struct beanstalkd *beanstalkd, struct exchange *exchange, size_t index,
-                         const struct reply *reply)
+static void reply_topics(struct exchange *exchange, size_t index, const struct reply *reply)
 {
     bide_topics_args *args = &exchange->base.op->topics;
-    bool good = bi_beanstalkd_client_reply_is(reply, "OK");
+    bool good = bi_reply_is(reply, "OK");
 
     /* Reply 0 is the list of names; reply i + 1 has the stats of topic i of the page. */
     if (index == 0 && good)
-        send_page(beanstalkd, exchange, reply);
+        send_page(exchange, reply);
     else if (index == 0)
-        exchange->code = bi_beanstalkd_client_map_error(beanstalkd, exchange->base.op, reply);
+        exchange->code = bi_beanstalkd_exchange_map_error(exchange, reply);
     else if (good && parse_topic(reply, &args->topics[args->count]) &&
              (exchange->base.op->kind == BIDE_OP_TOPICS || args->topics[args->count].waiting > 0))
         args->count++;
 }
 
 /* The cursor changes only at the end: a restarted exchange must read the same page. */
-static void end_topics(struct beanstalkd *beanstalkd, struct exchange *exchange)
+static void end_topics(struct exchange *exchange)
 {
     char *cursor = exchange->base.op->topics.cursor;
     if (exchange->code == BIDE_OK)
         cursor[0] = 0;
     if (exchange->code == BIDE_OK && exchange->more)
         snprintf(cursor, BIDE_CURSOR_SIZE, "%016llx", (unsigned long long)exchange->last_hash);
-    bi_beanstalkd_exchange_complete(beanstalkd, exchange, exchange->code);
+    bi_beanstalkd_exchange_complete(exchange, exchange->code);
 }
 
-const struct op_handler bi_beanstalkd_topic_page = {begin_topics, reply_topics, end_topics, NULL};
+const struct op_handler bi_beanstalkd_topic_page = {
+    .begin = begin_topics, .reply = reply_topics, .end = end_topics};

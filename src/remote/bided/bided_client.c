@@ -109,7 +109,7 @@ static void connected(struct remote *remote)
 {
     struct bided *bided = bi_bided_of(remote);
 
-    assert(bided->out_head == NULL && bided->in_size == 0);
+    assert(bided->out_head == NULL && bided->in.size == 0);
     bi_bided_event_stream_restore(bided);
     bi_bided_topic_ref_restore(bided);
 }
@@ -176,7 +176,7 @@ static void disconnect(struct remote *remote, const char *reason)
     close(bided->fd);
     bided->fd = -1;
     bided->blocked = false;
-    bided->in_size = bided->in_used = 0;
+    bided->in.size = bided->in.used = 0;
 
     bi_bided_event_stream_suspend(bided);
     for (struct remote_op *each = remote->first, *next; each != NULL; each = next) {
@@ -246,7 +246,7 @@ static void free_bided(struct remote *remote)
     bi_bided_event_stream_free_all(bided);
     bi_bided_topic_ref_free_all(bided);
     bi_bided_request_free_tags(&bided->tags);
-    free(bided->in);
+    free(bided->in.data);
     pthread_cond_destroy(&bided->send_idle);
     if (bided->fd >= 0)
         close(bided->fd);

@@ -81,8 +81,7 @@ struct bided {
     size_t out_written;                         /* bytes of out_head that are written */
     size_t in_flight;                           /* calls sent without reply that do not wait */
 
-    unsigned char *in; /* the I/O thread's */
-    size_t in_size, in_used, in_room;
+    struct remote_input in; /* the I/O thread's */
     bide_op ping;
 };
 

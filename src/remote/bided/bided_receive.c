@@ -5,53 +5,18 @@
  * Threads    Only the I/O thread reads the socket and the input buffer. Replies are matched to
  *            requests with the lock held, decoded without it, and completed without it.
  */
-#define _GNU_SOURCE /* memmem */
 #include "remote/bided/bided_client.h"
 
 #include "op/op_table.h"
 #include "util/text.h"
 
-#include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 
-#define IN_ROOM     ((size_t)64 << 10)
-#define IN_ROOM_MAX ((size_t)1 << 20) /* a larger buffer is freed when it is empty */
-#define HEADER_MAX  128               /* of "ANSWER <tag> <code> <bytes>" */
+#define IN_ROOM    ((size_t)64 << 10)
+#define HEADER_MAX 128 /* of "ANSWER <tag> <code> <bytes>" */
 /* More than a page with one job of the largest body and the largest result. */
 #define RESPONSE_MAX (((size_t)2 << 30) + ((size_t)64 << 20))
-
-/* ---- input buffer ---- */
-
-/* Makes room at the end. The buffer grows with the bytes received, not with the announced size: a
- * server cannot make the client allocate what it never sends. */
-static bool reserve_input(struct bided *bided)
-{
-    if (bided->in_used > 0) {
-        bided->in_size -= bided->in_used;
-        memmove(bided->in, bided->in + bided->in_used, bided->in_size);
-        bided->in_used = 0;
-    }
-
-    if (bided->in_size == 0 && bided->in_room > IN_ROOM_MAX) {
-        free(bided->in);
-        bided->in = NULL;
-        bided->in_room = 0;
-    }
-
-    if (bided->in_size < bided->in_room)
-        return true;
-
-    size_t room = bided->in_room == 0 ? IN_ROOM : bided->in_room * 2;
-    unsigned char *in = realloc(bided->in, room);
-    if (in == NULL)
-        return false;
-    bided->in = in;
-    bided->in_room = room;
-    return true;
-}
 
 /* ---- one reply ---- */
 
@@ -97,34 +62,17 @@ static bool parse_header(const char *line, struct response *response)
  * incomplete. */
 static bool parse_response(const struct bided *bided, struct response *response)
 {
-    const unsigned char *from = bided->in + bided->in_used;
-    size_t available = bided->in_size - bided->in_used;
     char line[HEADER_MAX];
+    size_t size;
+    int found = bi_remote_socket_line(&bided->in, line, sizeof(line), &size);
 
     response->data = NULL;
-
-    const unsigned char *end = available == 0 ? NULL : memmem(from, available, "\r\n", 2);
-    size_t size = end == NULL ? 0 : (size_t)(end - from);
-    if (end == NULL)
-        return available < sizeof(line);
-    if (size >= sizeof(line))
-        return false;
-
-    memcpy(line, from, size);
-    line[size] = 0;
+    if (found <= 0)
+        return found == 0;
     if (!parse_header(line, response))
         return false;
-
     response->total_size = size + 2 + response->size + 2;
-    if (available < response->total_size)
-        return true;
-
-    /* The announced size is trusted only if CRLF follows: otherwise client and server have lost
-     * their framing, and every later reply would be wrong. */
-    if (memcmp(from + response->total_size - 2, "\r\n", 2) != 0)
-        return false;
-    response->data = end + 2;
-    return true;
+    return bi_remote_socket_data(&bided->in, size + 2, response->size, &response->data);
 }
 
 /* ---- completion ---- */
@@ -239,7 +187,7 @@ static struct request *take_responses(struct bided *bided, char *reason)
         request->code = response.code;
         request->response = response.data;
         request->response_size = response.size;
-        bided->in_used += response.total_size;
+        bided->in.used += response.total_size;
 
         bi_bided_request_release_tag(bided, request);
         bi_remote_op_remove(&bided->remote, &request->base);
@@ -284,32 +232,16 @@ static void complete_requests(struct bided *bided, struct request *answered)
 
 /* ---- reading ---- */
 
-/* Returns the bytes read, 0 if there are none now, -1 if the connection is lost. */
-static ssize_t read_some(struct bided *bided, char *reason)
-{
-    if (!reserve_input(bided)) {
-        bi_text_copy(reason, bide_code_text(BIDE_ENOMEM));
-        return -1;
-    }
-
-    ssize_t size = recv(bided->fd, bided->in + bided->in_size, bided->in_room - bided->in_size, 0);
-    if (size > 0) {
-        bided->in_size += (size_t)size;
-        return size;
-    }
-
-    if (size < 0 && (errno == EAGAIN || errno == EINTR))
-        return 0;
-    snprintf(reason, BIDE_ERROR_SIZE, "the connection to %.100s was %s", bided->remote.address.name,
-             size == 0 ? "closed by the server" : "lost");
-    return -1;
-}
-
 bool bi_bided_receive(struct bided *bided, char *reason)
 {
+    char lost[BIDE_ERROR_SIZE];
+
     reason[0] = 0;
-    if (read_some(bided, reason) < 0)
+    if (bi_remote_socket_read(bided->fd, &bided->in, IN_ROOM, lost) < 0) {
+        snprintf(reason, BIDE_ERROR_SIZE, "the connection to %.100s was %.60s",
+                 bided->remote.address.name, lost);
         return false;
+    }
 
     pthread_mutex_lock(&bided->remote.lock);
     struct request *answered = take_responses(bided, reason);
