@@ -1137,6 +1137,22 @@ static void close_cancels_waiting_reserves(void **state)
     close(waiting);
 }
 
+static void error_text_of_a_list_is_that_of_its_first_failed_item(void **state)
+{
+    (void)state;
+    bide_finish_item items[] = {{.id = 1, .token = 98},
+                                {.id = 2, .token = 99, .keep = true, .retain_ms = 1000}};
+    bide_op many = {.kind = BIDE_OP_FINISH_MANY,
+                    .finish_many = {.items = items, .count = COUNT_OF(items)}};
+    open_beanstalkd("");
+    submit(&many);
+    drain_until_completed(&many);
+    assert_int_equal(many.status, BIDE_OK);
+    assert_int_equal(items[0].status, BIDE_LEASE_LOST);
+    assert_int_equal(items[1].status, BIDE_ENOTSUP);
+    assert_memory_equal(many.error, "item 0: ", 8);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -1180,6 +1196,7 @@ int main(void)
         SCRIPT(a_job_without_stats_is_not_reserved_by_its_id),
         SCRIPT(a_reserve_that_waits_does_not_end_with_a_job_without_stats),
         SCRIPT(close_cancels_waiting_reserves),
+        SCRIPT(error_text_of_a_list_is_that_of_its_first_failed_item),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
