@@ -33,19 +33,16 @@ static bool reads_input(const struct cli *cli)
     return cli->word_count == 1 && strcmp(cli->words[0], "-") == 0;
 }
 
-static int check_words(const struct cli *cli, const struct id_verb *id_verb)
+static int check_words(struct cli *cli, const struct id_verb *id_verb)
 {
-    uint64_t id;
-
     if (reads_input(cli))
         return bi_by_id_token == 0
                    ? BI_EXIT_OK
                    : bi_cli_usage_error(cli,
                                         "--token and - are both given: with - the token follows "
                                         "the id in each line");
-    for (size_t i = 0; i < cli->word_count; i++)
-        if (!bi_cli_parse_id(cli, cli->words[i], &id))
-            return BI_EXIT_USAGE;
+    if (bi_cli_parse_ids(cli) != BI_EXIT_OK)
+        return BI_EXIT_USAGE;
 
     if (bi_by_id_token != 0 && cli->word_count > 1)
         return bi_cli_usage_error(cli, "--token is for one job, but %zu are given",
@@ -67,16 +64,6 @@ int bi_by_id_check(struct cli *cli)
 }
 
 /* ---- results ---- */
-
-static void print_default(const struct id_run *run, uint64_t id)
-{
-    const struct cli *cli = run->cli;
-    if (cli->json)
-        bi_cli_print_json(cli,
-                          json_pack("{s:I, s:s}", "id", (json_int_t)id, "verb", cli->verb->name));
-    else if (cli->out_terminal)
-        printf("job %llu %s\n", (unsigned long long)id, run->id_verb->past_tense);
-}
 
 static void count_failure(struct id_run *run, int exit)
 {
@@ -108,6 +95,7 @@ static void print_failure(struct id_run *run, const bide_op *op, uint64_t id)
 static void on_done(void *user, struct op_slot *slot)
 {
     struct id_run *run = user;
+    const struct cli *cli = run->cli;
     const struct id_verb *id_verb = run->id_verb;
     int code = slot->op.status;
 
@@ -115,9 +103,12 @@ static void on_done(void *user, struct op_slot *slot)
     run->line = (uint64_t)(uintptr_t)slot->extra;
     if (code == BIDE_OK || code == id_verb->accepted_status) {
         if (id_verb->print != NULL)
-            id_verb->print(run->cli, &slot->op, slot->number);
-        else
-            print_default(run, slot->number);
+            id_verb->print(cli, &slot->op, slot->number);
+        else if (cli->json)
+            bi_cli_print_json(cli, json_pack("{s:I, s:s}", "id", (json_int_t)slot->number, "verb",
+                                             cli->verb->name));
+        else if (cli->out_terminal)
+            printf("job %llu %s\n", (unsigned long long)slot->number, id_verb->past_tense);
     }
     if (code != BIDE_OK)
         print_failure(run, &slot->op, slot->number);
@@ -158,17 +149,6 @@ static void submit(struct id_run *run, uint64_t id, uint64_t token, uint64_t lin
 static bool should_stop(const struct id_run *run)
 {
     return bi_interrupted() || run->failed || ferror(stdout);
-}
-
-static int run_args(struct id_run *run)
-{
-    for (size_t i = 0; i < run->cli->word_count && !should_stop(run); i++) {
-        uint64_t id;
-        if (!bi_cli_parse_id(run->cli, run->cli->words[i], &id))
-            return BI_EXIT_USAGE;
-        submit(run, id, bi_by_id_token, 0);
-    }
-    return BI_EXIT_OK;
 }
 
 /* ---- lines ---- */
@@ -288,7 +268,11 @@ int bi_by_id_run(struct cli *cli)
     run.pipeline = bi_ordered_pipeline_new(cli, cli->queue, on_done, &run);
     if (run.pipeline == NULL)
         return BI_EXIT_FAILED;
-    exit = reads_input(cli) ? run_lines(&run) : run_args(&run);
+    if (reads_input(cli))
+        exit = run_lines(&run);
+    else
+        for (size_t i = 0; i < cli->word_count && !should_stop(&run); i++)
+            submit(&run, cli->ids[i], bi_by_id_token, 0);
     bi_ordered_pipeline_free(run.pipeline);
     return final_exit(&run, exit);
 }

@@ -7,6 +7,7 @@
 #include "cli/verb.h"
 #include "op/job_json.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <errno.h>
 #include <jansson.h>
@@ -56,12 +57,14 @@ static void write_sanitized(const struct cli *cli, bi_print_fn *print, const cha
     size_t size = 0;
     FILE *to = open_memstream(&shown, &size);
     bool good = false;
+
     if (to != NULL) {
         print(to, cli->err_terminal, text, strlen(text));
         fputs(end, to);
         good = !ferror(to);
         good = fclose(to) == 0 && good;
     }
+
     /* Without memory it is written in pieces, so that "out of memory" can be printed. */
     if (good) {
         fwrite(shown, 1, size, stderr);
@@ -76,6 +79,7 @@ static void write_sanitized(const struct cli *cli, bi_print_fn *print, const cha
 static bool print_object(json_t *object)
 {
     char *line = object == NULL ? NULL : json_dumps(object, JSON_COMPACT);
+
     json_decref(object);
     if (line == NULL)
         return false;
@@ -96,6 +100,7 @@ static bool print_json_error(int code, int exit, const char *message)
 static void print_error(const struct cli *cli, int code, int exit, const char *message)
 {
     char line[BI_ERRMSG_SIZE + 40];
+
     if (cli->json && print_json_error(code, exit, message))
         return;
     snprintf(line, sizeof(line), "bide%s%s: %s", cli->verb == NULL ? "" : " ", verb_name(cli),
@@ -107,6 +112,7 @@ int bi_cli_usage_error(const struct cli *cli, const char *format, ...)
 {
     char message[BI_ERRMSG_SIZE];
     va_list args;
+
     va_start(args, format);
     vsnprintf(message, sizeof(message), format, args);
     va_end(args);
@@ -120,6 +126,7 @@ int bi_cli_error(const struct cli *cli, int exit, const char *format, ...)
 {
     char message[BI_ERRMSG_SIZE];
     va_list args;
+
     va_start(args, format);
     vsnprintf(message, sizeof(message), format, args);
     va_end(args);
@@ -139,6 +146,7 @@ static const char *strip_call_name(const char *message)
 int bi_cli_report(const struct cli *cli, const char *subject, int code, const char *message)
 {
     char text[BI_ERRMSG_SIZE];
+
     if (code == BIDE_OK)
         return BI_EXIT_OK;
     if (message == NULL || message[0] == 0)
@@ -147,6 +155,13 @@ int bi_cli_report(const struct cli *cli, const char *subject, int code, const ch
              subject == NULL ? "" : ": ", strip_call_name(message));
     print_error(cli, code, bi_cli_exit_code(code), text);
     return bi_cli_exit_code(code);
+}
+
+int bi_cli_report_job(const struct cli *cli, uint64_t id, int code, const char *message)
+{
+    char subject[40];
+    snprintf(subject, sizeof(subject), "job %llu", (unsigned long long)id);
+    return bi_cli_report(cli, subject, code, message);
 }
 
 int bi_cli_report_last(const struct cli *cli, int code)
@@ -172,20 +187,15 @@ void bi_cli_warn(const struct cli *cli, const char *format, ...)
     write_sanitized(cli, bi_print_line, line, "\n");
 }
 
-static bool print_json_note(const char *text)
-{
-    char clean[BI_ERRMSG_SIZE];
-    bi_print_sanitize(clean, sizeof(clean), strncmp(text, "bide: ", 6) == 0 ? text + 6 : text);
-    return print_object(json_pack("{s:s}", "note", clean));
-}
-
 __attribute__((format(printf, 2, 0))) static void note(const struct cli *cli, const char *format,
                                                        va_list args)
 {
-    char *text = NULL;
+    char *text = NULL, clean[BI_ERRMSG_SIZE];
+
     if (vasprintf(&text, format, args) < 0)
         return;
-    if (!cli->json || !print_json_note(text))
+    bi_print_sanitize(clean, sizeof(clean), strncmp(text, "bide: ", 6) == 0 ? text + 6 : text);
+    if (!cli->json || !print_object(json_pack("{s:s}", "note", clean)))
         write_sanitized(cli, bi_print_bytes, text, "\n");
     free(text);
 }
@@ -193,6 +203,7 @@ __attribute__((format(printf, 2, 0))) static void note(const struct cli *cli, co
 void bi_cli_note(const struct cli *cli, const char *format, ...)
 {
     va_list args;
+
     if (cli->quiet)
         return;
     va_start(args, format);
@@ -203,6 +214,7 @@ void bi_cli_note(const struct cli *cli, const char *format, ...)
 void bi_cli_detail(const struct cli *cli, const char *format, ...)
 {
     va_list args;
+
     if (!cli->verbose || cli->quiet)
         return;
     va_start(args, format);
@@ -216,6 +228,7 @@ bool bi_cli_confirm(const struct cli *cli, const char *format, ...)
 {
     char question[BI_ERRMSG_SIZE], answer[16] = "";
     va_list args;
+
     va_start(args, format);
     vsnprintf(question, sizeof(question), format, args);
     va_end(args);
@@ -224,6 +237,7 @@ bool bi_cli_confirm(const struct cli *cli, const char *format, ...)
                      question);
         return false;
     }
+
     write_sanitized(cli, bi_print_line, question, " [y/N] ");
     if (fgets(answer, sizeof(answer), stdin) == NULL)
         fputc('\n', stderr);
@@ -242,6 +256,15 @@ bool bi_cli_parse_id(const struct cli *cli, const char *word, uint64_t *id)
     return false;
 }
 
+int bi_cli_parse_ids(struct cli *cli)
+{
+    assert(cli->word_count <= BI_WORDS_MAX);
+    for (size_t i = 0; i < cli->word_count; i++)
+        if (!bi_cli_parse_id(cli, cli->words[i], &cli->ids[i]))
+            return BI_EXIT_USAGE;
+    return BI_EXIT_OK;
+}
+
 int bi_cli_require_leases(const struct cli *cli)
 {
     if ((bide_capabilities(cli->queue) & BIDE_CAN_PASS_LEASES) != 0)
@@ -255,8 +278,7 @@ int bi_cli_require_leases(const struct cli *cli)
 
 /* ---- output ---- */
 
-/* Polls the pipe: errno of the failed write may be lost by now. */
-static bool is_pipe_closed(void)
+bool bi_cli_is_output_closed(void)
 {
     struct pollfd out = {.fd = STDOUT_FILENO};
     return poll(&out, 1, 0) == 1 && (out.revents & POLLERR) != 0;
@@ -266,9 +288,11 @@ int bi_cli_flush(const struct cli *cli)
 {
     static int exit = BI_EXIT_OK; /* an error is printed once */
     errno = 0;
+
     if (exit != BI_EXIT_OK || (fflush(stdout) == 0 && !ferror(stdout)))
         return exit;
-    if (errno == EPIPE || is_pipe_closed())
+    /* errno of the failed write may be lost by now. */
+    if (errno == EPIPE || bi_cli_is_output_closed())
         exit = BI_EXIT_PIPE;
     else if (errno == 0)
         exit = bi_cli_error(cli, BI_EXIT_FAILED, "cannot write all of the output");

@@ -11,6 +11,7 @@
 #ifndef BI_CLI_H
 #define BI_CLI_H
 
+#include "cli/flag.h"
 #include "util/errmsg.h"
 #include "util/url.h"
 
@@ -39,6 +40,7 @@ struct cli {
     const struct verb *verb;
     const char *const *words; /* the arguments that are not flags, in order, ended by NULL */
     size_t word_count;
+    uint64_t ids[BI_WORDS_MAX]; /* the words, after bi_cli_parse_ids() */
     const char *const *program; /* arguments after "--", for BI_VERB_PROGRAM; NULL: none */
 
     /* Common flags. */
@@ -74,6 +76,9 @@ int bi_cli_report_last(const struct cli *cli, int code);
  * "job 12". */
 int bi_cli_report(const struct cli *cli, const char *subject, int code, const char *message);
 
+/* The same about a job. */
+int bi_cli_report_job(const struct cli *cli, uint64_t id, int code, const char *message);
+
 /* Returns the exit code for a code of the library. */
 int bi_cli_exit_code(int code);
 
@@ -105,6 +110,8 @@ bool bi_cli_confirm(const struct cli *cli, const char *format, ...)
 
 /* Parses a job id or token. False after a usage error. */
 bool bi_cli_parse_id(const struct cli *cli, const char *word, uint64_t *id);
+/* Parses all words as job ids into cli->ids. BI_EXIT_OK, or prints a usage error. */
+int bi_cli_parse_ids(struct cli *cli);
 
 /* Fails if leases on this queue end with the process that reserved: then a token is worth nothing to
  * another process. */
@@ -115,6 +122,9 @@ int bi_cli_require_leases(const struct cli *cli);
 /* Flushes standard output. Returns BI_EXIT_OK; BI_EXIT_PIPE, without a message, if the reader has gone;
  * BI_EXIT_FAILED after an error message. */
 int bi_cli_flush(const struct cli *cli);
+
+/* Returns true if the reader of standard output has gone. */
+bool bi_cli_is_output_closed(void);
 
 /* Prints a value and a newline, and releases the value; NULL stands for a lack of memory. Returns
  * BI_EXIT_OK, or the exit code after an error message. */

@@ -15,19 +15,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Opens a pipeline for one op of this kind, whose arguments the caller fills in and submits. */
-static int begin_op(const struct cli *cli, bide_op_kind kind, struct ordered_pipeline **pipeline,
-                    bide_op **op)
+/* Opens a pipeline for one op of this kind, whose arguments the caller fills in and submits. NULL: an
+ * error was reported. */
+static struct ordered_pipeline *begin_op(const struct cli *cli, bide_op_kind kind, bide_op **op)
 {
-    int exit = bi_interrupt_watch(cli, cli->queue);
-    if (exit != BI_EXIT_OK)
-        return exit;
-    *pipeline = bi_ordered_pipeline_new(cli, cli->queue, NULL, NULL);
-    if (*pipeline == NULL)
-        return BI_EXIT_FAILED;
-    *op = &bi_ordered_pipeline_get_slot(*pipeline, 0)->op;
+    struct ordered_pipeline *pipeline = bi_ordered_pipeline_new(cli, cli->queue, NULL, NULL);
+    if (pipeline == NULL)
+        return NULL;
+    *op = &bi_ordered_pipeline_get_slot(pipeline, 0)->op;
     (*op)->kind = kind;
-    return BI_EXIT_OK;
+    return pipeline;
 }
 
 /* ---- backup ---- */
@@ -36,6 +33,7 @@ static int begin_op(const struct cli *cli, bide_op_kind kind, struct ordered_pip
 static int check_backup(struct cli *cli)
 {
     struct stat existing;
+
     if (cli->words[0][0] == 0)
         return bi_cli_usage_error(cli, "the file name is empty");
     if (lstat(cli->words[0], &existing) == 0)
@@ -51,6 +49,7 @@ static int check_backup(struct cli *cli)
 static bool make_absolute(char *path, size_t size, const char *word)
 {
     char directory[PATH_MAX] = "";
+
     if (word[0] != '/' && getcwd(directory, sizeof(directory)) == NULL)
         return false;
     int length = snprintf(path, size, "%s%s%s", directory, directory[0] == 0 ? "" : "/", word);
@@ -75,6 +74,7 @@ static int print_backup(const struct cli *cli)
     bool damaged = bi_connect_damage_count(cli->queue) > 0;
     int exit = damaged ? BI_EXIT_PARTIAL : BI_EXIT_OK;
     char size[32];
+
     if (stat(cli->words[0], &file) != 0)
         return bi_cli_error(
             cli, BI_EXIT_FAILED,
@@ -82,6 +82,7 @@ static int print_backup(const struct cli *cli)
             "private directory (PrivateTmp= of its unit): use a directory that both "
             "see, such as /var/lib/bide",
             cli->words[0], strerror(errno));
+
     if (cli->json) {
         int printed = print_backup_json(cli, (json_int_t)file.st_size);
         return printed == BI_EXIT_OK ? exit : printed;
@@ -96,14 +97,15 @@ static int print_backup(const struct cli *cli)
 static int run_backup(struct cli *cli)
 {
     static char path[PATH_MAX];
+
     if (!make_absolute(path, sizeof(path), cli->words[0]))
         return bi_cli_error(cli, BI_EXIT_FAILED, "%.200s: %s", cli->words[0], strerror(errno));
 
-    struct ordered_pipeline *pipeline;
     bide_op *op;
-    int exit = begin_op(cli, BIDE_OP_BACKUP, &pipeline, &op);
-    if (exit != BI_EXIT_OK)
-        return exit;
+    int exit = BI_EXIT_OK;
+    struct ordered_pipeline *pipeline = begin_op(cli, BIDE_OP_BACKUP, &op);
+    if (pipeline == NULL)
+        return BI_EXIT_FAILED;
     op->backup.path = path;
     bi_ordered_pipeline_submit(pipeline);
     while (!bi_ordered_pipeline_wait(pipeline, -1))
@@ -120,7 +122,6 @@ static int run_backup(struct cli *cli)
 
 const struct verb bi_verb_backup = {
     .name = "backup",
-    .group = BI_GROUP_STORE,
     .usage = "FILE",
     .summary = "copy the stored queue to a new file",
     .details =
@@ -131,43 +132,32 @@ const struct verb bi_verb_backup = {
         "  bide backup --url sqlite:jobs.db jobs-$(date +%F).db\n"
         "  bide backup ~/jobs.db            from the user server\n"
         "  bide export > jobs.jsonl         from any other\n",
-    .min = 1,
-    .max = 1,
+    .traits = BI_VERB_INTERRUPT,
     .check = check_backup,
     .run = run_backup,
 };
 
 /* ---- check ---- */
 
-static json_t *format_json(const bide_check_report *report, bool healthy)
-{
-    return json_pack("{s:b, s:I, s:I, s:I, s:s*}", "good", healthy, "jobs",
-                     (json_int_t)report->jobs, "damaged", (json_int_t)report->damaged,
-                     "differences", (json_int_t)report->differences, "problem",
-                     report->problem[0] == 0 ? NULL : report->problem);
-}
-
-static void print_report(const struct cli *cli, const bide_check_report *report, bool healthy)
-{
-    char number[32];
-    bi_print_count(cli, number, report->jobs);
-    bi_print_property(cli, "jobs in order", "%s", number);
-    bi_print_count(cli, number, report->damaged);
-    bi_print_property(cli, "damaged", "%s", number);
-    bi_print_count(cli, number, report->differences);
-    bi_print_property(cli, "differences", "%s", number);
-    if (!healthy)
-        bi_print_property_bytes(cli, "problem", report->problem, strlen(report->problem));
-}
-
 static int print_check(const struct cli *cli, const bide_check_report *report)
 {
     int exit = BI_EXIT_OK;
     bool healthy = report->damaged == 0 && report->differences == 0 && report->problem[0] == 0;
-    if (cli->json)
-        exit = bi_cli_print_json(cli, format_json(report, healthy));
-    else
-        print_report(cli, report, healthy);
+
+    if (cli->json) {
+        exit = bi_cli_print_json(cli, json_pack("{s:b, s:I, s:I, s:I, s:s*}", "good", healthy,
+                                                "jobs", (json_int_t)report->jobs, "damaged",
+                                                (json_int_t)report->damaged, "differences",
+                                                (json_int_t)report->differences, "problem",
+                                                report->problem[0] == 0 ? NULL : report->problem));
+    } else {
+        bi_print_property_number(cli, "jobs in order", report->jobs);
+        bi_print_property_number(cli, "damaged", report->damaged);
+        bi_print_property_number(cli, "differences", report->differences);
+        if (!healthy)
+            bi_print_property_bytes(cli, "problem", report->problem, strlen(report->problem));
+    }
+
     if (exit != BI_EXIT_OK || healthy)
         return exit;
     return bi_cli_error(cli, BI_EXIT_PARTIAL,
@@ -179,11 +169,12 @@ static int run_check(struct cli *cli)
 {
     static bide_check_report report; /* the queue writes to it also if the wait is interrupted */
     struct progress progress;
-    struct ordered_pipeline *pipeline;
     bide_op *op;
-    int exit = begin_op(cli, BIDE_OP_CHECK, &pipeline, &op);
-    if (exit != BI_EXIT_OK)
-        return exit;
+    int exit;
+
+    struct ordered_pipeline *pipeline = begin_op(cli, BIDE_OP_CHECK, &op);
+    if (pipeline == NULL)
+        return BI_EXIT_FAILED;
     op->check = (bide_check_args){.report = &report};
     bi_ordered_pipeline_submit(pipeline);
     bi_progress_begin(&progress, cli, "checking", 0);
@@ -206,7 +197,6 @@ static int run_check(struct cli *cli)
 
 const struct verb bi_verb_check = {
     .name = "check",
-    .group = BI_GROUP_STORE,
     .usage = "",
     .summary = "verify the stored queue",
     .details =
@@ -216,5 +206,6 @@ const struct verb bi_verb_check = {
         "\n"
         "  bide check\n"
         "  bide check --url sqlite:jobs.db && echo good\n",
+    .traits = BI_VERB_INTERRUPT,
     .run = run_check,
 };

@@ -39,12 +39,12 @@ static bide_slice text_slice(void)
     "With -, jobs are read from standard input, one per line: an id, a space and a token.\n"
 #define IDS_FROM_INPUT "With -, ids are read from standard input, one per line.\n"
 
-#define VERB_OF_IDS(name_, group_, row_)                                                   \
-    .name = (name_), .group = (group_), .usage = "ID...|-", .min = 1, .max = BI_WORDS_MAX, \
-    .check = bi_by_id_check, .run = bi_by_id_run, .data = (row_)
-#define VERB_OF_LEASE(name_, row_)                                                                 \
-    .name = (name_), .group = BI_GROUP_LEASE, .usage = "ID --token TOKEN | -", .min = 1, .max = 1, \
-    .check = bi_by_id_check, .run = bi_by_id_run, .data = (row_)
+#define VERB_OF_IDS(name_, row_)                                                       \
+    .name = (name_), .usage = "ID...|-", .check = bi_by_id_check, .run = bi_by_id_run, \
+    .data = (row_)
+#define VERB_OF_LEASE(name_, row_)                                             \
+    .name = (name_), .usage = "ID --token TOKEN | -", .check = bi_by_id_check, \
+    .run = bi_by_id_run, .data = (row_)
 
 /* ---- touch ---- */
 
@@ -69,6 +69,7 @@ static int prepare_touch(const struct cli *cli, bide_op *op)
 static void print_touch(const struct cli *cli, const bide_op *op, uint64_t id)
 {
     char left[BI_DATETIME_SIZE];
+
     bi_duration_format(left, op->touch.left_ms);
     if (cli->json)
         bi_cli_print_json(cli, json_pack("{s:I, s:s, s:I, s:b}", "id", (json_int_t)id, "verb",
@@ -189,7 +190,7 @@ static const struct flag done_flags[] = {
 };
 
 const struct verb bi_verb_done = {
-    VERB_OF_IDS("done", BI_GROUP_LEASE, &done_row),
+    VERB_OF_IDS("done", &done_row),
     .summary = "finish jobs and keep their results",
     .details =
         "The job and its result are kept for the time given by put --retain, or by --retain\n"
@@ -209,7 +210,7 @@ static const struct id_verb delete_row = {
 static const struct flag delete_flags[] = {BI_FLAG_TOKEN, BI_FLAGS_END};
 
 const struct verb bi_verb_delete = {
-    VERB_OF_IDS("delete", BI_GROUP_LEASE, &delete_row),
+    VERB_OF_IDS("delete", &delete_row),
     .summary = "delete jobs",
     .details =
         "With the token of its lease a reserved job is finished and deleted. Without a token\n"
@@ -279,6 +280,7 @@ static void print_fail(const struct cli *cli, const bide_op *op, uint64_t id)
 {
     const char *state = bide_state_name(op->fail.state);
     char delay[BI_DATETIME_SIZE];
+
     bi_duration_format(delay, op->fail.delay_ms);
     if (cli->json)
         bi_cli_print_json(cli,
@@ -303,7 +305,7 @@ static const struct flag fail_flags[] = {
 };
 
 const struct verb bi_verb_fail = {
-    VERB_OF_IDS("fail", BI_GROUP_LEASE, &fail_row),
+    VERB_OF_IDS("fail", &fail_row),
     .summary = "report that jobs failed: they are retried or buried",
     .details =
         "The job is retried after its backoff, or buried if its retries are used up (put\n"
@@ -337,7 +339,7 @@ static const struct flag bury_flags[] = {
 };
 
 const struct verb bi_verb_bury = {
-    VERB_OF_IDS("bury", BI_GROUP_LEASE, &bury_row),
+    VERB_OF_IDS("bury", &bury_row),
     .summary = "keep jobs from workers until they are kicked",
     .details =
         "A buried job stays in its topic and is not reserved until \"bide kick\". Without a\n"
@@ -393,7 +395,7 @@ static const struct flag update_flags[] = {
 };
 
 const struct verb bi_verb_update = {
-    VERB_OF_IDS("update", BI_GROUP_JOBS, &update_row),
+    VERB_OF_IDS("update", &update_row),
     .summary = "change the priority, time, ttr or topic of jobs",
     .details =
         "A reserved job is refused. The time can be changed for ready and delayed jobs; the\n"
@@ -410,7 +412,7 @@ const struct verb bi_verb_update = {
 static const struct id_verb cancel_row = {.kind = BIDE_OP_CANCEL, .past_tense = "cancelled"};
 
 const struct verb bi_verb_cancel = {
-    VERB_OF_IDS("cancel", BI_GROUP_JOBS, &cancel_row),
+    VERB_OF_IDS("cancel", &cancel_row),
     .summary = "delete jobs, or tell their workers to stop",
     .details =
         "A job that is not reserved is deleted. A reserved job is marked: its worker is told\n"

@@ -5,9 +5,7 @@
 #include "util/duration.h"
 #include "util/suggest.h"
 
-#include <poll.h>
 #include <string.h>
-#include <unistd.h>
 
 #define EVENTS_MAX 1000
 #define CAPACITY   100000
@@ -21,6 +19,7 @@ static uint64_t max;
 static bool parse_kind(const char *name, size_t size, uint32_t *bits, char *error)
 {
     struct suggestion suggestion = BI_SUGGEST_INIT;
+
     for (int kind = 0; kind < BIDE_EVENT_KINDS; kind++) {
         const char *known = bide_event_name((bide_event_kind)kind);
         if (strlen(known) == size && memcmp(known, name, size) == 0) {
@@ -51,6 +50,7 @@ static bool parse_kinds(const char *text, void *to, char *error)
 static int show(const struct cli *cli, const bide_event *event)
 {
     char at[BI_DATETIME_SIZE];
+
     if (cli->json)
         return bi_cli_print_json(
             cli, json_pack("{s:s, s:s, s:I, s:s, s:I}", "kind", bide_event_name(event->kind),
@@ -77,13 +77,6 @@ static int show_lost(const struct cli *cli, uint64_t lost)
     return BI_EXIT_OK;
 }
 
-/* Returns false if the reader of the output has gone. */
-static bool is_pipe_open(void)
-{
-    struct pollfd fd = {.fd = STDOUT_FILENO, .events = 0};
-    return poll(&fd, 1, 0) <= 0 || (fd.revents & (POLLERR | POLLNVAL)) == 0;
-}
-
 /* ---- following ---- */
 
 /* Reports a lost connection once, until an event arrives. */
@@ -102,18 +95,21 @@ static int follow(struct cli *cli, bide_subscription *subscription)
     uint64_t shown = 0;
     bool noted = false;
     int exit = BI_EXIT_OK;
+
     while (exit == BI_EXIT_OK && (max == 0 || shown < max)) {
         size_t count = 0;
         uint64_t lost = 0;
         size_t room = max == 0 || max - shown > EVENTS_MAX ? EVENTS_MAX : (size_t)(max - shown);
         int code = bide_events(cli->queue, subscription, POLL_MS, events, room, &count, &lost);
+
         if (code == BIDE_TIMED_OUT) {
             note_disconnect(cli, &noted);
-            exit = is_pipe_open() ? bi_query_flush(cli) : BI_EXIT_PIPE;
+            exit = bi_cli_is_output_closed() ? BI_EXIT_PIPE : bi_query_flush(cli);
             continue;
         }
         if (code != BIDE_OK)
             return bi_query_report(cli, code);
+
         noted = false;
         exit = show_lost(cli, lost);
         for (size_t i = 0; i < count && exit == BI_EXIT_OK; i++)
@@ -125,19 +121,11 @@ static int follow(struct cli *cli, bide_subscription *subscription)
     return exit;
 }
 
-static int check(struct cli *cli)
-{
-    return cli->word_count == 0 || bi_query_check_topic(cli, cli->words[0]) ? BI_EXIT_OK
-                                                                            : BI_EXIT_USAGE;
-}
-
 static int run(struct cli *cli)
 {
     const char *topic = cli->words[0];
     bide_subscription *subscription;
-    int exit = bi_interrupt_watch(cli, cli->queue);
-    if (exit != BI_EXIT_OK)
-        return exit;
+
     int code = bide_subscribe(cli->queue, topic, kinds, CAPACITY, &subscription);
     if (code != BIDE_OK)
         return bi_query_report(cli, code);
@@ -147,7 +135,7 @@ static int run(struct cli *cli)
                     "%.200s is open in this process only: no other process can change its jobs; "
                     "serve the queue with bided",
                     cli->shown);
-    exit = follow(cli, subscription);
+    int exit = follow(cli, subscription);
     bide_unsubscribe(cli->queue, subscription);
     return exit;
 }
@@ -160,7 +148,6 @@ static const struct flag flags[] = {
 
 const struct verb bi_verb_events = {
     .name = "events",
-    .group = BI_GROUP_QUERY,
     .usage = "[TOPIC]",
     .summary = "follow the events of jobs",
     .details = "Prints one line per event: time (UTC), kind, new state of the job, id and topic.\n"
@@ -172,8 +159,8 @@ const struct verb bi_verb_events = {
                "  bide events\n"
                "  bide events email --kinds failed,buried\n"
                "  bide events --json | jq 'select(.kind == \"failed\") | .id'\n",
-    .max = 1,
     .flags = flags,
-    .check = check,
+    .traits = BI_VERB_INTERRUPT,
+    .check = bi_query_check_topics,
     .run = run,
 };

@@ -1,20 +1,32 @@
 /* SPDX-License-Identifier: MIT */
-#include "cli/import.h"
+/*
+ * cmd_import.c - bide import: reads an export line by line and restores its jobs.
+ *
+ * A line is a job, or has a "kind": the header of an export, a pause, the end. An export that has a
+ * header must have an end with the right number of jobs; otherwise it is incomplete. A file is read
+ * twice: the first pass only checks it.
+ */
+#include "cli/input.h"
 #include "cli/interrupt.h"
 #include "cli/job_scan.h"
-#include "cli/line_status.h"
 #include "cli/print.h"
-#include "cli/restore_op.h"
+#include "cli/progress.h"
+#include "cli/transfer.h"
 #include "cli/verb.h"
 #include "op/job_json.h"
 #include "util/clock.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#define LINE_MAX_SIZE ((size_t)3 << 29) /* the largest job in base64 */
+#define TOO_LONG      "it is longer than any job can be"
 
 static bool dry_run;
 static bool lossy;
@@ -27,15 +39,42 @@ static const struct flag flags[] = {
     BI_FLAGS_END,
 };
 
-/* State of an import. */
+/* One pass over the input. */
 struct importer {
     struct cli *cli;
-    struct ordered_pipeline *ordered_pipeline;
-    struct restore_target restore_target;
-    uint64_t jobs, pauses, over, refused;
+    struct input input;
+    bool in_export;        /* between the header and the end of an export */
+    uint64_t export_jobs;  /* jobs since the header */
+    uint64_t valid_lines;  /* number of the last valid line */
+    uint64_t jobs, pauses; /* that were restored; or only checked */
+
+    struct ordered_pipeline *pipeline; /* NULL: this pass only checks */
+    struct restore_target target;
+    uint64_t over, refused;
     struct line_status line_status;
-    int exit;
+    int exit; /* of a failure that concerns all jobs */
 };
+
+__attribute__((format(printf, 2, 3))) static int reject_line(const struct importer *in,
+                                                             const char *format, ...)
+{
+    char error[BI_ERRMSG_SIZE];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(error, sizeof(error), format, args);
+    va_end(args);
+    return bi_cli_error(in->cli, BI_EXIT_PARTIAL, "line %llu: %.400s",
+                        (unsigned long long)in->input.number, error);
+}
+
+/* Lines before --from-line are checked, but not restored. */
+static bool is_restored(const struct importer *in)
+{
+    return in->pipeline != NULL && in->input.number >= from_line;
+}
+
+/* ---- restoring a job ---- */
 
 /* Memory that the job of a line refers to until its op completes. */
 struct line_refs {
@@ -45,118 +84,263 @@ struct line_refs {
 
 static void free_line_refs(struct line_refs *line_refs)
 {
-    if (line_refs == NULL)
-        return;
     bi_job_json_buffers_free(&line_refs->buffers);
     json_decref(line_refs->object);
     free(line_refs);
 }
 
-static int report_line(struct importer *in, uint64_t line, int code, const char *message)
+static int report_refusal(struct importer *in, uint64_t line, int code, const char *message)
 {
     char subject[40];
+
     snprintf(subject, sizeof(subject), "line %llu", (unsigned long long)line);
     in->refused += !bi_cli_is_fatal(code);
     return bi_cli_report(in->cli, subject, code, message);
 }
 
-/* The outcome of a line, for the hint how to continue. */
-static enum bi_line_outcome outcome_of(int code)
-{
-    if (code == BIDE_EUNKNOWN)
-        return BI_LINE_UNKNOWN;
-    return bi_cli_is_fatal(code) ? BI_LINE_NOT_STORED : BI_LINE_DONE;
-}
-
-/* After a fatal error the ops in flight fail, too; only the first is reported. */
 static void on_restored(void *user, struct op_slot *slot)
 {
     struct importer *in = user;
     int code = slot->op.status;
+    bool fatal = bi_cli_is_fatal(code);
+
     free_line_refs(slot->extra);
-    bi_line_status_add(&in->line_status, slot->number, outcome_of(code));
+    bi_input_add_outcome(&in->line_status, slot->number,
+                         code == BIDE_EUNKNOWN ? BI_LINE_UNKNOWN
+                         : fatal               ? BI_LINE_NOT_STORED
+                                               : BI_LINE_DONE);
     in->jobs += code == BIDE_OK;
+
+    /* After a fatal error the ops in flight fail, too; only the first is reported. */
     if (code == BIDE_OK || in->exit != BI_EXIT_OK)
         return;
-    int exit = report_line(in, slot->number, code, slot->op.error);
-    if (bi_cli_is_fatal(code))
+    int exit = report_refusal(in, slot->number, code, slot->op.error);
+    if (fatal)
         in->exit = exit;
 }
 
-static int add_pause(void *user, uint64_t line, const struct pause *pause)
-{
-    struct importer *in = user;
-    bool over = false;
-    if (line < from_line || dry_run)
-        return BI_EXIT_OK;
-    int exit = bi_pauses_set(in->cli, in->cli->queue, pause, &over);
-    in->pauses += exit == BI_EXIT_OK && !over;
-    return exit;
-}
-
 /* Takes line_refs. */
-static int send_job(struct importer *in, uint64_t line, struct line_refs *line_refs,
-                    const bide_job *job)
+static int restore_job(struct importer *in, bide_job *job, struct line_refs *line_refs)
 {
     char error[BI_ERRMSG_SIZE];
-    struct op_slot *slot =
-        bi_ordered_pipeline_get_slot(in->ordered_pipeline, job->body_size + job->result_size);
-    slot->job = *job;
-    slot->number = line;
-    slot->extra = line_refs;
-    if (bi_restore_op_build(&in->restore_target, slot, error)) {
-        bi_ordered_pipeline_submit(in->ordered_pipeline);
-        return in->exit;
-    }
-    free_line_refs(line_refs);
-    report_line(in, line, BIDE_ENOTSUP, error);
-    return in->exit;
-}
+    uint64_t line = in->input.number;
+    const char *over = bi_transfer_skip_reason(job, bi_clock_wall() / 1000);
 
-static int add_job(void *user, uint64_t line, json_t *object, const bide_job *decoded,
-                   struct job_json_buffers *buffers)
-{
-    struct importer *in = user;
-    bide_job job = *decoded;
-    if (line < from_line || dry_run)
-        return BI_EXIT_OK;
-    const char *over = bi_restore_op_skip_reason(&job, bi_clock_wall() / 1000);
+    assert(is_restored(in));
     if (over != NULL) {
+        free_line_refs(line_refs);
         bi_cli_detail(in->cli, "line %llu: %s", (unsigned long long)line, over);
         in->over++;
         return BI_EXIT_OK;
     }
+
+    struct op_slot *slot =
+        bi_ordered_pipeline_get_slot(in->pipeline, job->body_size + job->result_size);
+    slot->job = *job;
+    slot->number = line;
+    slot->extra = line_refs;
+    if (bi_transfer_build_op(&in->target, slot, error)) {
+        bi_ordered_pipeline_submit(in->pipeline);
+    } else {
+        free_line_refs(line_refs);
+        report_refusal(in, line, BIDE_ENOTSUP, error);
+    }
+    return in->exit;
+}
+
+/* ---- lines; each function returns an exit code ---- */
+
+static int handle_job(struct importer *in, json_t *object)
+{
+    char error[BI_ERRMSG_SIZE];
+    bide_job job;
     struct line_refs *line_refs = calloc(1, sizeof(*line_refs));
+    int exit = BI_EXIT_OK;
+
     if (line_refs == NULL)
         return bi_cli_error(in->cli, BI_EXIT_FAILED, "out of memory");
     line_refs->object = json_incref(object);
-    line_refs->buffers = *buffers;
-    *buffers = (struct job_json_buffers){.blocks = {NULL}};
-    return send_job(in, line, line_refs, &job);
+    if (bi_job_json_decode(object, &job, &line_refs->buffers, error)) {
+        in->export_jobs++;
+        if (is_restored(in))
+            return restore_job(in, &job, line_refs);
+        in->jobs += in->pipeline == NULL;
+    } else {
+        exit = reject_line(in, "%s", error);
+    }
+    free_line_refs(line_refs);
+    return exit;
 }
 
-static void flush_restores(void *user)
+static int handle_pause(struct importer *in, const json_t *object)
 {
-    struct importer *in = user;
-    bi_ordered_pipeline_flush(in->ordered_pipeline);
+    char error[BI_ERRMSG_SIZE];
+    struct pause pause;
+    bool over = false;
+    int exit = BI_EXIT_OK;
+
+    if (!bi_transfer_pause_from_json(object, &pause, error))
+        return reject_line(in, "%s", error);
+    if (is_restored(in))
+        exit = bi_transfer_set_pause(in->cli, in->cli->queue, &pause, &over);
+    else
+        over = in->pipeline != NULL;
+    in->pauses += exit == BI_EXIT_OK && !over;
+    return exit;
+}
+
+static int handle_header(struct importer *in, const json_t *object)
+{
+    if (in->in_export)
+        return reject_line(in, "an export begins inside another");
+    if (json_integer_value(json_object_get(object, "format")) != 1)
+        return reject_line(in, "unknown export format (this is bide %s)", bide_version());
+    in->in_export = true;
+    in->export_jobs = 0;
+    return BI_EXIT_OK;
+}
+
+/* Detects lines that were removed or duplicated. */
+static int handle_end(struct importer *in, const json_t *object)
+{
+    json_int_t jobs = json_integer_value(json_object_get(object, "jobs"));
+
+    if (!in->in_export)
+        return reject_line(in, "end of an export without a beginning");
+    if ((uint64_t)jobs != in->export_jobs)
+        return reject_line(in, "the export should have %lld jobs, but has %llu", (long long)jobs,
+                           (unsigned long long)in->export_jobs);
+    in->in_export = false;
+    return BI_EXIT_OK;
+}
+
+static int handle_kind(struct importer *in, const json_t *object, const char *kind)
+{
+    static const struct {
+        const char *name;
+        int (*handle)(struct importer *in, const json_t *object);
+    } kinds[] = {{"export", handle_header}, {"pause", handle_pause}, {"end", handle_end}};
+
+    for (size_t i = 0; kind != NULL && i < sizeof(kinds) / sizeof(kinds[0]); i++)
+        if (strcmp(kinds[i].name, kind) == 0)
+            return kinds[i].handle(in, object);
+    return reject_line(in, "\"kind\" is not export, pause or end");
+}
+
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t' || c == '\r';
+}
+
+static int handle_line(struct importer *in, bide_slice line)
+{
+    const char *text = line.data;
+    char error[BI_ERRMSG_SIZE];
+    size_t blanks = 0;
+
+    while (blanks < line.size && is_blank(text[blanks]))
+        blanks++;
+    if (blanks == line.size)
+        return BI_EXIT_OK;
+
+    json_t *object = bi_job_json_parse(text, line.size, error);
+    if (object == NULL)
+        return reject_line(in, "%s", error);
+    const json_t *kind = json_object_get(object, "kind");
+    int exit =
+        kind == NULL ? handle_job(in, object) : handle_kind(in, object, json_string_value(kind));
+    json_decref(object);
+    return exit;
+}
+
+/* ---- reading ---- */
+
+/* Rejects a line by its first byte: a line without an end would otherwise be buffered as a whole.
+ * Leading blanks are dropped for the same reason. */
+static const char *check_line_start(struct input *input)
+{
+    while (input->start < input->end && is_blank(input->data[input->start]))
+        input->start++;
+    if (input->skipping)
+        return TOO_LONG;
+    if (input->start == input->end || input->data[input->start] == '{')
+        return NULL;
+    return "not a JSON object";
+}
+
+static int read_more(struct importer *in)
+{
+    struct pollfd fds[] = {{.fd = in->input.fd, .events = POLLIN},
+                           {.fd = bi_interrupt_fd(), .events = POLLIN}};
+    const char *message = check_line_start(&in->input);
+
+    if (message != NULL) {
+        in->input.number++;
+        return reject_line(in, "%s", message);
+    }
+    /* Jobs of a slow producer are restored at once. */
+    if (in->pipeline != NULL && !bi_input_is_ready(&in->input))
+        bi_ordered_pipeline_flush(in->pipeline);
+
+    while (!bi_interrupted() && (poll(fds, 2, -1) <= 0 || fds[0].revents == 0))
+        continue;
+    if (bi_interrupted())
+        return bi_interrupt_exit();
+    if (bi_input_fill(&in->input))
+        return BI_EXIT_OK;
+    return bi_cli_error(in->cli, BI_EXIT_FAILED, "cannot read after line %llu: %s",
+                        (unsigned long long)in->input.number, strerror(errno));
+}
+
+static int read_lines(struct importer *in, struct progress *progress)
+{
+    bide_slice line = {NULL, 0};
+    enum bi_input_status status;
+    uint64_t bytes = 0;
+    int exit = BI_EXIT_OK;
+
+    while (exit == BI_EXIT_OK && (status = bi_input_next(&in->input, &line)) != BI_INPUT_EOF) {
+        if (status == BI_INPUT_NEED_MORE) {
+            exit = read_more(in);
+            continue;
+        }
+        exit = status == BI_INPUT_RECORD ? handle_line(in, line) : reject_line(in, TOO_LONG);
+        if (exit != BI_EXIT_OK)
+            break;
+        in->valid_lines = in->input.number;
+        bi_progress_set(progress, bytes += line.size + 1);
+        exit = bi_interrupted() ? bi_interrupt_exit() : BI_EXIT_OK;
+    }
+    if (exit == BI_EXIT_OK && in->in_export)
+        exit = bi_cli_error(in->cli, BI_EXIT_PARTIAL,
+                            "the end of the export is missing: the last line is line %llu",
+                            (unsigned long long)in->input.number);
+    return exit;
+}
+
+static int read_input(struct importer *in, int fd, const char *label)
+{
+    struct progress progress;
+    struct stat info;
+    bool sized = fstat(fd, &info) == 0 && S_ISREG(info.st_mode);
+
+    bi_input_init(&in->input, fd, '\n', LINE_MAX_SIZE);
+    bi_progress_begin(&progress, in->cli, label, sized ? (uint64_t)info.st_size : 0);
+    int exit = read_lines(in, &progress);
+    bi_progress_end(&progress);
+    bi_input_done(&in->input);
+    return exit;
 }
 
 /* ---- the end ---- */
-
-static int print_json(const struct importer *in)
-{
-    return bi_cli_print_json(in->cli,
-                             json_pack("{s:I, s:I, s:I, s:I}", "jobs", (json_int_t)in->jobs,
-                                       "pauses", (json_int_t)in->pauses, "over",
-                                       (json_int_t)in->over, "refused", (json_int_t)in->refused));
-}
 
 static void print_resume_hint(const struct importer *in, const char *name)
 {
     char rest[BI_ERRMSG_SIZE];
     bool is_file = name != NULL && strcmp(name, "-") != 0;
     unsigned long long next = in->line_status.last_done + 1;
-    bi_line_status_format(&in->line_status, "line", rest, sizeof(rest));
+
+    bi_input_format_outcomes(&in->line_status, "line", rest, sizeof(rest));
     bi_cli_note(in->cli,
                 "all lines before line %llu are imported%s%s; continue with: bide import "
                 "--from-line %llu%s%s",
@@ -167,6 +351,7 @@ static void print_resume_hint(const struct importer *in, const char *name)
 static int print_summary(const struct importer *in, const char *name, int exit)
 {
     char jobs[32], over[32], refused[32];
+
     bi_print_number(jobs, in->jobs);
     bi_print_number(over, in->over);
     bi_print_number(refused, in->refused);
@@ -177,45 +362,32 @@ static int print_summary(const struct importer *in, const char *name, int exit)
         bi_cli_note(in->cli, "%s refused", refused);
     if (exit != BI_EXIT_OK)
         print_resume_hint(in, name);
-    int printed = in->cli->json ? print_json(in) : BI_EXIT_OK;
+
+    int printed = BI_EXIT_OK;
+    if (in->cli->json)
+        printed = bi_cli_print_json(
+            in->cli, json_pack("{s:I, s:I, s:I, s:I}", "jobs", (json_int_t)in->jobs, "pauses",
+                               (json_int_t)in->pauses, "over", (json_int_t)in->over, "refused",
+                               (json_int_t)in->refused));
     if (exit == BI_EXIT_OK && in->refused > 0)
         exit = BI_EXIT_PARTIAL;
     return exit == BI_EXIT_OK ? printed : exit;
 }
 
-/* ---- running ---- */
+/* ---- the passes ---- */
 
-static int open_input(const struct cli *cli, const char *name, int *fd)
+static int check_input(struct cli *cli, int fd)
 {
-    struct stat status;
-    *fd = name == NULL || strcmp(name, "-") == 0 ? STDIN_FILENO : open(name, O_RDONLY | O_CLOEXEC);
-    if (*fd < 0 || fstat(*fd, &status) != 0)
-        return bi_cli_error(cli, BI_EXIT_FAILED, "cannot read %.300s: %s", name, strerror(errno));
-    if (S_ISDIR(status.st_mode))
-        return bi_cli_error(cli, BI_EXIT_FAILED, "%.300s is a directory", name);
-    return BI_EXIT_OK;
-}
+    struct importer in = {.cli = cli};
+    int exit = read_input(&in, fd, "checking");
 
-/* Returns true if the input can be read twice. */
-static bool is_rereadable(int fd)
-{
-    struct stat status;
-    return fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && lseek(fd, 0, SEEK_CUR) == 0;
-}
-
-static const struct import_handlers no_handlers = {.label = "checking"};
-
-static int validate(struct cli *cli, int fd)
-{
-    struct import_counts counts;
-    int exit = bi_import_read(cli, fd, &no_handlers, NULL, &counts);
     if (exit == BI_EXIT_OK && dry_run) {
         char jobs[32];
-        bi_print_number(jobs, counts.jobs);
-        bi_cli_note(cli, "%s job%s, nothing is wrong", jobs, counts.jobs == 1 ? "" : "s");
+        bi_print_number(jobs, in.jobs);
+        bi_cli_note(cli, "%s job%s, nothing is wrong", jobs, in.jobs == 1 ? "" : "s");
         if (cli->json)
-            exit = bi_cli_print_json(cli, json_pack("{s:I, s:I}", "jobs", (json_int_t)counts.jobs,
-                                                    "pauses", (json_int_t)counts.pauses));
+            exit = bi_cli_print_json(cli, json_pack("{s:I, s:I}", "jobs", (json_int_t)in.jobs,
+                                                    "pauses", (json_int_t)in.pauses));
     } else if (exit != BI_EXIT_OK && !dry_run) {
         bi_cli_note(cli, "nothing was imported");
     }
@@ -224,38 +396,48 @@ static int validate(struct cli *cli, int fd)
 
 static int import(struct cli *cli, int fd)
 {
-    static const struct import_handlers handlers = {"importing", add_job, add_pause,
-                                                    flush_restores};
-    struct importer in = {.cli = cli, .restore_target = {.lossy = lossy}};
-    struct import_counts counts;
-    in.restore_target.plain = (bide_capabilities(cli->queue) & BIDE_CAN_ALL_OPS) == 0;
+    struct importer in = {.cli = cli, .target = {.lossy = lossy}};
+    struct job_scan recovered;
+
+    /* A restore with a key waits until the queue is loaded, and would be overtaken by those without. */
+    int exit = bi_job_scan_open(&recovered, cli, cli->queue);
+    if (exit != BI_EXIT_OK)
+        return exit;
+    in.target.plain = (bide_capabilities(cli->queue) & BIDE_CAN_ALL_OPS) == 0;
     in.line_status.last_done = from_line > 0 ? from_line - 1 : 0;
-    in.ordered_pipeline = bi_ordered_pipeline_new(cli, cli->queue, on_restored, &in);
-    if (in.ordered_pipeline == NULL)
+    in.pipeline = bi_ordered_pipeline_new(cli, cli->queue, on_restored, &in);
+    if (in.pipeline == NULL)
         return BI_EXIT_FAILED;
-    int exit = bi_import_read(cli, fd, &handlers, &in, &counts);
-    bi_ordered_pipeline_free(in.ordered_pipeline);
-    if (in.line_status.range_count == 0 && counts.lines > in.line_status.last_done)
-        in.line_status.last_done = counts.lines;
-    return print_summary(&in, cli->word_count > 0 ? cli->words[0] : NULL,
-                         in.exit != BI_EXIT_OK ? in.exit : exit);
+
+    exit = read_input(&in, fd, "importing");
+    bi_ordered_pipeline_free(in.pipeline);
+    if (in.line_status.range_count == 0 && in.valid_lines > in.line_status.last_done)
+        in.line_status.last_done = in.valid_lines;
+    return print_summary(&in, cli->words[0], in.exit != BI_EXIT_OK ? in.exit : exit);
+}
+
+static int open_input(const struct cli *cli, const char *name, int *fd, bool *rereadable)
+{
+    struct stat info;
+
+    *fd = name == NULL || strcmp(name, "-") == 0 ? STDIN_FILENO : open(name, O_RDONLY | O_CLOEXEC);
+    if (*fd < 0 || fstat(*fd, &info) != 0)
+        return bi_cli_error(cli, BI_EXIT_FAILED, "cannot read %.300s: %s", name, strerror(errno));
+    if (S_ISDIR(info.st_mode))
+        return bi_cli_error(cli, BI_EXIT_FAILED, "%.300s is a directory", name);
+    *rereadable = S_ISREG(info.st_mode) && lseek(*fd, 0, SEEK_CUR) == 0;
+    return BI_EXIT_OK;
 }
 
 static int run(struct cli *cli)
 {
-    struct job_scan target;
     int fd = -1;
-    int exit = bi_interrupt_watch(cli, NULL);
-    if (exit == BI_EXIT_OK)
-        exit = open_input(cli, cli->word_count > 0 ? cli->words[0] : NULL, &fd);
-    bool rereadable = exit == BI_EXIT_OK && is_rereadable(fd);
+    bool rereadable = false;
+    int exit = open_input(cli, cli->words[0], &fd, &rereadable);
     if (exit == BI_EXIT_OK && (rereadable || dry_run))
-        exit = validate(cli, fd);
+        exit = check_input(cli, fd);
     if (exit == BI_EXIT_OK && rereadable && lseek(fd, 0, SEEK_SET) != 0)
         exit = bi_cli_error(cli, BI_EXIT_FAILED, "cannot read it again: %s", strerror(errno));
-    /* A restore with a key waits until the queue is loaded, and would be overtaken by those without. */
-    if (exit == BI_EXIT_OK && !dry_run)
-        exit = bi_job_scan_open(&target, cli, cli->queue);
     if (exit == BI_EXIT_OK && !dry_run)
         exit = import(cli, fd);
     if (fd > STDERR_FILENO)
@@ -265,7 +447,6 @@ static int run(struct cli *cli)
 
 const struct verb bi_verb_import = {
     .name = "import",
-    .group = BI_GROUP_STORE,
     .usage = "[FILE]",
     .summary = "restore jobs from an export",
     .details =
@@ -280,7 +461,6 @@ const struct verb bi_verb_import = {
         "  zstdcat jobs.jsonl.zst | bide import --url sqlite:other.db\n"
         "  bide export --state buried | jq -c '.state = \"ready\"' | bide import --url URL\n",
     .flags = flags,
-    .max = 1,
-    .traits = BI_VERB_CREATES_FILE,
+    .traits = BI_VERB_CREATES_FILE | BI_VERB_FINISH,
     .run = run,
 };

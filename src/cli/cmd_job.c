@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * cmd_job.c - bide job and bide peek: the attributes of jobs, and the body of one.
+ */
 #include "cli/query.h"
 #include "op/job_json.h"
 #include "util/duration.h"
 
+#include <stdlib.h>
 #include <string.h>
 
-/* ---- times, by the clock of the queue, which may differ from ours ---- */
-
-static int64_t server_now(const bide_job *job)
-{
-    return job->created_ms + job->age_ms;
-}
+/* ---- job: times, by the clock of the queue, which may differ from ours ---- */
 
 static void show_moment(const struct cli *cli, const bide_job *job, const char *name, int64_t at_ms)
 {
     char at[BI_DATETIME_SIZE], distance[BI_DATETIME_SIZE];
-    int64_t ago = server_now(job) - at_ms;
+    int64_t ago = job->created_ms + job->age_ms - at_ms;
+
     if (at_ms == 0)
         return;
     bi_datetime_format(at, &bi_calendar_local, at_ms);
@@ -47,6 +47,7 @@ static void show_state(const struct cli *cli, const bide_job *job)
                                 : NULL;
     enum bi_print_style style = bi_print_state_style(job->state);
     const char *on = style == BI_STYLE_OFF ? "" : bi_print_style(cli, style);
+
     bi_query_format_duration(left, job->left_ms);
     bi_print_property(cli, "state", "%s%s%s%s%s", on, bide_state_name(job->state),
                       on[0] == 0 ? "" : bi_print_style(cli, BI_STYLE_OFF),
@@ -67,6 +68,7 @@ static void show_size(const struct cli *cli, const char *name, size_t bytes)
 static void show_retries(const struct cli *cli, const bide_job *job)
 {
     char base[BI_DATETIME_SIZE], max[BI_DATETIME_SIZE];
+
     if (job->max_retries >= 0)
         bi_print_property(cli, "failures", "%u of at most %d", job->failures, job->max_retries);
     else
@@ -76,15 +78,6 @@ static void show_retries(const struct cli *cli, const bide_job *job)
     bi_duration_format(base, job->backoff_base_ms);
     bi_duration_format(max, job->backoff_max_ms);
     bi_print_property(cli, "backoff", "%s, at most %s", base, max);
-}
-
-static void show_counters(const struct cli *cli, const bide_job *job)
-{
-    bi_print_property(cli, "counters",
-                      "%u reserves, %u timeouts, %u releases, %u fails, %u buries, %u kicks, %u "
-                      "touches",
-                      job->reserves, job->timeouts, job->releases, job->fails, job->buries,
-                      job->kicks, job->touches);
 }
 
 static void show_times(const struct cli *cli, const bide_job *job)
@@ -129,16 +122,21 @@ static void show(const struct cli *cli, const bide_job *job)
     show_duration(cli, "ttr", job->ttr_ms);
     show_duration(cli, "retained for", job->retain_ms);
     show_retries(cli, job);
-    show_counters(cli, job);
+    bi_print_property(cli, "counters",
+                      "%u reserves, %u timeouts, %u releases, %u fails, %u buries, %u kicks, %u "
+                      "touches",
+                      job->reserves, job->timeouts, job->releases, job->fails, job->buries,
+                      job->kicks, job->touches);
     show_times(cli, job);
 }
 
-/* ---- the verb ---- */
+/* ---- job: the verb ---- */
 
 static int show_one(const struct cli *cli, uint64_t id, bool first)
 {
     bide_job job;
     int exit = BI_EXIT_OK;
+
     int code = bide_job_stats(cli->queue, id, &job);
     if (code != BIDE_OK)
         return bi_query_report_id(cli, code, id);
@@ -153,26 +151,14 @@ static int show_one(const struct cli *cli, uint64_t id, bool first)
     return exit;
 }
 
-static int check(struct cli *cli)
-{
-    for (size_t i = 0; i < cli->word_count; i++) {
-        uint64_t id;
-        if (!bi_cli_parse_id(cli, cli->words[i], &id))
-            return BI_EXIT_USAGE;
-    }
-    return BI_EXIT_OK;
-}
-
 /* A job that does not exist does not prevent the others from being printed. */
-static int run(struct cli *cli)
+static int run_job(struct cli *cli)
 {
     size_t shown = 0;
     int worst = BI_EXIT_OK;
+
     for (size_t i = 0; i < cli->word_count; i++) {
-        uint64_t id = 0;
-        if (!bi_cli_parse_id(cli, cli->words[i], &id))
-            return BI_EXIT_USAGE;
-        int exit = show_one(cli, id, shown == 0);
+        int exit = show_one(cli, cli->ids[i], shown == 0);
         if (exit != BI_EXIT_OK && exit != BI_EXIT_NOT_FOUND)
             return exit;
         shown += exit == BI_EXIT_OK;
@@ -183,7 +169,6 @@ static int run(struct cli *cli)
 
 const struct verb bi_verb_job = {
     .name = "job",
-    .group = BI_GROUP_QUERY,
     .usage = "ID...",
     .summary = "print all attributes of jobs, without the body",
     .details =
@@ -192,8 +177,116 @@ const struct verb bi_verb_job = {
         "\n"
         "  bide job 12\n"
         "  bide job 12 13 14 --json | jq .state\n",
-    .min = 1,
-    .max = BI_WORDS_MAX,
-    .check = check,
-    .run = run,
+    .check = bi_cli_parse_ids,
+    .run = run_job,
+};
+
+/* ---- peek ---- */
+
+static bide_state state = BIDE_STATE_ANY;
+static const char *key;
+static bool wants_result;
+
+/* Digits are an id, unless a flag applies to topics only. */
+static bool is_topic(const struct cli *cli)
+{
+    const char *word = cli->words[0];
+    return state != BIDE_STATE_ANY || key != NULL || word[strspn(word, "0123456789")] != 0;
+}
+
+static int check_peek(struct cli *cli)
+{
+    uint64_t id;
+
+    if (state != BIDE_STATE_ANY && key != NULL)
+        return bi_cli_usage_error(cli, "--state and --key are both given; choose one");
+    if (key != NULL && (key[0] == 0 || strlen(key) > BIDE_KEY_MAX))
+        return bi_cli_usage_error(cli, "--key: a key has 1 to %d bytes", BIDE_KEY_MAX);
+    bool good = is_topic(cli) ? bi_query_check_topic(cli, cli->words[0])
+                              : bi_cli_parse_id(cli, cli->words[0], &id);
+    return good ? BI_EXIT_OK : BI_EXIT_USAGE;
+}
+
+static int fetch_job(const struct cli *cli, bide_job *job)
+{
+    const char *word = cli->words[0];
+    uint64_t id = 0;
+
+    if (key != NULL)
+        return bide_find(cli->queue, word, key, strlen(key), job);
+    if (is_topic(cli))
+        return bide_peek_first(cli->queue, word, state == BIDE_STATE_ANY ? BIDE_STATE_READY : state,
+                               job);
+    if (!bi_cli_parse_id(cli, word, &id))
+        return BIDE_EINVAL;
+    return bide_peek(cli->queue, id, job);
+}
+
+/* Ends the last line on a terminal, for the prompt. */
+static void print_bytes(const struct cli *cli, const void *data, size_t size)
+{
+    bi_print_bytes(stdout, cli->out_terminal, data, size);
+    if (cli->out_terminal && size > 0 && ((const char *)data)[size - 1] != '\n')
+        putchar('\n');
+}
+
+static int print_result(const struct cli *cli, const bide_job *job)
+{
+    bide_buf *result = NULL;
+
+    int code = bide_result(cli->queue, job->id, &result);
+    if (code == BIDE_OK)
+        print_bytes(cli, bide_buf_data(result), bide_buf_size(result));
+    bide_buf_unref(result);
+    return bi_cli_report_last(cli, code);
+}
+
+static int run_peek(struct cli *cli)
+{
+    bide_job job;
+
+    int code = fetch_job(cli, &job);
+    if (code != BIDE_OK && is_topic(cli))
+        return bi_cli_report_last(cli, code);
+    if (code != BIDE_OK)
+        return bi_query_report_id(cli, code, strtoull(cli->words[0], NULL, 10));
+
+    bi_cli_detail(cli, "job %llu of %s, %s, %zu bytes", (unsigned long long)job.id, job.topic,
+                  bide_state_name(job.state), job.body_size);
+    int exit = BI_EXIT_OK;
+    if (cli->json)
+        exit = bi_cli_print_json(cli, bi_job_json_encode(&job));
+    else if (wants_result)
+        exit = print_result(cli, &job);
+    else
+        print_bytes(cli, job.body, job.body_size);
+    bide_job_clear(&job);
+    return exit;
+}
+
+static const struct flag peek_flags[] = {
+    BI_FLAG_STATE('s', "state", &state, "first job of the topic in this state (default: ready)"),
+    BI_FLAG_STRING('k', "key", "KEY", &key, "job of the topic with this key"),
+    BI_FLAG_BOOL(0, "result", &wants_result, "print the result of a done job, not its body"),
+    BI_FLAGS_END,
+};
+
+const struct verb bi_verb_peek = {
+    .name = "peek",
+    .usage = "ID|TOPIC",
+    .summary = "print the body of a job without reserving it",
+    .details =
+        "The job is given by its id, or it is the first of a topic: the next ready job, or the\n"
+        "delayed job that is due first, or the job that was reserved, buried or done first.\n"
+        "The body is printed byte for byte; on a terminal control characters are shown as\n"
+        "\\xNN. --json prints all attributes of the job. A topic whose name has only digits\n"
+        "needs --state or --key.\n"
+        "\n"
+        "  bide peek 12 > body.bin\n"
+        "  bide peek email                   the next job\n"
+        "  bide peek email --state buried    the job that was buried first\n"
+        "  bide peek email --key order-7 --json\n",
+    .flags = peek_flags,
+    .check = check_peek,
+    .run = run_peek,
 };

@@ -5,6 +5,7 @@
 #include "op/job_json.h"
 #include "util/duration.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,6 +48,7 @@ static uint64_t after_id;
 static bool read_cursor(void)
 {
     char *end = NULL;
+
     if (start_cursor[0] == BY_PAGE)
         return start_cursor[1] != 0 && strlen(start_cursor + 1) < BIDE_CURSOR_SIZE;
     if (start_cursor[0] != BY_ID || !isxdigit((unsigned char)start_cursor[1]) ||
@@ -89,6 +91,7 @@ static void show_error(const struct cli *cli, struct table *table, const bide_jo
     char shown[4 * ERROR_COLUMNS + 4];
     const char *error = job->last_error == NULL ? "" : job->last_error;
     size_t size = job->last_error == NULL ? 0 : job->last_error_size;
+
     while (size > 0 && *error == '\n') {
         error++;
         size--;
@@ -96,6 +99,7 @@ static void show_error(const struct cli *cli, struct table *table, const bide_jo
     const char *end = size == 0 ? NULL : memchr(error, '\n', size);
     if (end != NULL)
         size = (size_t)(end - error);
+
     if (size == 0) {
         bi_table_cell(table, BI_STYLE_OFF, "-");
     } else if (cli->out_terminal) {
@@ -110,6 +114,7 @@ static void show_error(const struct cli *cli, struct table *table, const bide_jo
 static void show_body(struct table *table, const bide_job *job)
 {
     char size[32];
+
     if (job->body == NULL || shows_binary || !bi_print_is_binary(job->body, job->body_size)) {
         bi_table_bytes(table, BI_STYLE_OFF, job->body, job->body == NULL ? 0 : job->body_size);
         return;
@@ -121,6 +126,7 @@ static void show_body(struct table *table, const bide_job *job)
 static void show_row(const struct cli *cli, struct table *table, const bide_job *job)
 {
     char age[BI_DATETIME_SIZE], left[BI_DATETIME_SIZE];
+
     bi_query_format_duration(age, job->age_ms);
     bi_query_format_duration(left, job->left_ms == 0 ? -1 : job->left_ms);
     bi_table_cell(table, BI_STYLE_OFF, "%llu", (unsigned long long)job->id);
@@ -164,6 +170,7 @@ struct listing {
 
 static int show_one(struct listing *listing, const bide_job *job)
 {
+    assert(listing->left > 0);
     listing->last_id = job->id;
     listing->left--;
     listing->buffered_rows++;
@@ -186,26 +193,23 @@ static void set_next_by_id(struct listing *listing)
              (unsigned long long)listing->last_id);
 }
 
-static void set_next(struct listing *listing)
-{
-    listing->next[0] = 0;
-    if (listing->cursor[0] != 0 && listing->args.ordered)
-        set_next_by_id(listing);
-    else if (listing->cursor[0] != 0)
-        snprintf(listing->next, sizeof(listing->next), "%c%s", BY_PAGE, listing->cursor);
-}
-
 static int show_page(struct listing *listing)
 {
     int exit = BI_EXIT_OK;
+
     for (size_t i = 0; i < listing->args.count; i++) {
         bide_job *job = &listing->args.jobs[i];
         if (exit == BI_EXIT_OK)
             exit = show_one(listing, job);
         bide_job_clear(job);
     }
+
     listing->page = BIDE_BATCH_JOBS;
-    set_next(listing);
+    listing->next[0] = 0;
+    if (listing->cursor[0] != 0 && listing->args.ordered)
+        set_next_by_id(listing);
+    else if (listing->cursor[0] != 0)
+        snprintf(listing->next, sizeof(listing->next), "%c%s", BY_PAGE, listing->cursor);
     return exit == BI_EXIT_OK ? flush_rows(listing) : exit;
 }
 
@@ -218,18 +222,11 @@ static int fetch_page(struct listing *listing)
 
 /* ---- more jobs than one call can sort ---- */
 
-static void clear_page(struct listing *listing)
-{
-    for (size_t i = 0; i < listing->args.count; i++)
-        bide_job_clear(&listing->args.jobs[i]);
-    listing->args.count = 0;
-}
-
-/* Collects the ids of this page and of all that follow. */
-static int collect_ids(struct listing *listing, struct job_scan *scan)
+/* Collects the ids of this page and of all that follow. If exit is an error, only clears this page. */
+static int collect_ids(struct listing *listing, struct job_scan *scan, int exit)
 {
     bide_list_args *args = &listing->args;
-    int exit = BI_EXIT_OK;
+
     args->with_body = false;
     args->job_max = BIDE_BATCH_JOBS;
     for (;;) {
@@ -243,6 +240,7 @@ static int collect_ids(struct listing *listing, struct job_scan *scan)
         if (!ok)
             return bi_cli_error(listing->cli, BI_EXIT_FAILED,
                                 "out of memory for the ids of all jobs");
+
         if (exit != BI_EXIT_OK || listing->cursor[0] == 0)
             return exit;
         exit = fetch_page(listing);
@@ -254,6 +252,7 @@ static int collect_ids(struct listing *listing, struct job_scan *scan)
 static int show_job(void *user, bide_job *job)
 {
     struct listing *listing = user;
+
     job->token = 0;
     if (states != 0 && (states & 1u << job->state) == 0)
         return BI_EXIT_OK; /* it has changed since */
@@ -263,33 +262,24 @@ static int show_job(void *user, bide_job *job)
     return exit == BI_EXIT_OK && full ? flush_rows(listing) : exit;
 }
 
-static int show_ids(struct listing *listing, const struct job_scan *scan)
-{
-    int exit = BI_EXIT_OK;
-    for (size_t i = 0; i < scan->count && exit == BI_EXIT_OK; i++)
-        exit = show_one(listing, &(bide_job){.id = bi_job_scan_id(scan, i)});
-    return exit;
-}
-
 static int show_sorted(struct listing *listing)
 {
     struct cli *cli = listing->cli;
     struct job_scan scan;
+
     int exit = bi_job_scan_open(&scan, cli, cli->queue);
-    if (exit == BI_EXIT_OK)
-        exit = collect_ids(listing, &scan);
-    else
-        clear_page(listing);
+    exit = collect_ids(listing, &scan, exit);
     bi_job_scan_sort(&scan);
     scan.topics = cli->words;
     scan.topic_count = cli->word_count;
     bool truncated = scan.count > listing->left;
     if (truncated)
         scan.count = (size_t)listing->left;
-    if (exit == BI_EXIT_OK) {
-        exit = ids_only ? show_ids(listing, &scan)
-                        : bi_job_scan_read(&scan, "listing", show_job, listing);
-    }
+    if (exit == BI_EXIT_OK && !ids_only)
+        exit = bi_job_scan_read(&scan, "listing", show_job, listing);
+    for (size_t i = 0; ids_only && i < scan.count && exit == BI_EXIT_OK; i++)
+        exit = show_one(listing, &(bide_job){.id = bi_job_scan_id(&scan, i)});
+
     /* Also if it was interrupted before the first job: the cursor of the queue would skip jobs that were
      * collected and not printed. */
     listing->next[0] = 0;
@@ -305,6 +295,7 @@ static int list_pages(struct listing *listing)
 {
     bide_list_args *args = &listing->args;
     int exit;
+
     do {
         args->job_max = listing->page < listing->left ? listing->page : (size_t)listing->left;
         exit = fetch_page(listing);
@@ -320,6 +311,7 @@ static int list_pages(struct listing *listing)
 static int print_cursor(const struct listing *listing)
 {
     const struct cli *cli = listing->cli;
+
     if (listing->next[0] == 0)
         return BI_EXIT_OK;
     if (cli->json)
@@ -349,6 +341,7 @@ static bide_state only_state(void)
 static void init_listing(struct listing *listing, bide_job *jobs)
 {
     struct cli *cli = listing->cli;
+
     listing->args = (bide_list_args){
         .topic = slice(cli->words[0]),
         .state = only_state(),
@@ -362,11 +355,13 @@ static void init_listing(struct listing *listing, bide_job *jobs)
         .cursor = listing->cursor,
         .jobs = jobs,
     };
+
     listing->page = FIRST_PAGE;
     /* Scripts get the order of ids. A list in pages continues as it began. */
     bool in_pages = start_cursor != NULL && start_cursor[0] == BY_PAGE;
     listing->by_id = (!cli->out_terminal || cli->json) && !in_pages;
     listing->left = !has_limit && cli->out_terminal && !cli->json ? TERMINAL_LIMIT : limit;
+
     listing->last_id = after_id;
     if (in_pages)
         snprintf(listing->cursor, sizeof(listing->cursor), "%s", start_cursor + 1);
@@ -378,9 +373,10 @@ static void init_listing(struct listing *listing, bide_job *jobs)
 static int check_topic(const struct listing *listing)
 {
     const char *topic = listing->cli->words[0];
+    bide_topic_stats stats;
     if (listing->last_id != 0 || topic == NULL || start_cursor != NULL)
         return BI_EXIT_OK;
-    return bi_query_require_topic(listing->cli, topic);
+    return bi_query_topic_stats(listing->cli, topic, &stats);
 }
 
 static int run(struct cli *cli)
@@ -388,16 +384,15 @@ static int run(struct cli *cli)
     static bide_job jobs[BIDE_BATCH_JOBS];
     struct listing listing = {.cli = cli};
     bool has_table = !cli->json && !ids_only;
-    int exit = bi_interrupt_watch(cli, cli->queue);
-    if (exit != BI_EXIT_OK)
-        return exit;
+
     init_listing(&listing, jobs);
     if (has_table)
         listing.table =
             bi_table_new(cli, states == 1u << BIDE_STATE_BURIED ? BURIED_HEADERS : HEADERS);
-    exit = list_pages(&listing);
+    int exit = list_pages(&listing);
     if (exit == BI_EXIT_OK)
         exit = check_topic(&listing);
+
     if (bi_interrupted() && listing.next[0] != 0)
         bi_cli_note(cli, "interrupted; continue with --cursor %s", listing.next);
     if (exit != BI_EXIT_OK)
@@ -424,7 +419,6 @@ static const struct flag flags[] = {
 
 const struct verb bi_verb_list = {
     .name = "list",
-    .group = BI_GROUP_QUERY,
     .usage = "[TOPIC]",
     .summary = "list jobs, by topic, state, age, key or text",
     .details = "Jobs are listed in the order of their ids, unless standard output is a terminal\n"
@@ -446,8 +440,8 @@ const struct verb bi_verb_list = {
                "  bide list --older-than 1d --text ada@example.org\n"
                "  bide list email --state buried --ids | bide delete -\n"
                "  bide list email --json --limit 1000 --cursor i3e8\n",
-    .max = 1,
     .flags = flags,
+    .traits = BI_VERB_INTERRUPT,
     .check = check,
     .run = run,
 };

@@ -6,6 +6,8 @@
 
 #include <poll.h>
 
+#define DAY_MS 86400000
+
 static uint64_t ping_count = 1;
 static int64_t interval_ms = 1000;
 
@@ -36,6 +38,7 @@ static int ping(const struct cli *cli, struct ping_stats *ping_stats)
     int64_t began = bi_clock_boot();
     int code = bide_ping(cli->queue);
     int64_t us = bi_clock_boot() - began;
+
     if (code != BIDE_OK) {
         int exit = bi_query_report(cli, code);
         return exit == BI_EXIT_FAILED ? BI_EXIT_NO_QUEUE : exit;
@@ -58,12 +61,6 @@ static void print_summary(const struct cli *cli, const struct ping_stats *ping_s
                     (double)ping_stats->most_us / 1000);
 }
 
-static void sleep_interval(void)
-{
-    struct pollfd fd = {.fd = bi_interrupt_fd(), .events = POLLIN};
-    poll(&fd, 1, interval_ms > 86400000 ? 86400000 : (int)interval_ms);
-}
-
 /* A server that ping started would always answer. */
 static int check(struct cli *cli)
 {
@@ -74,10 +71,12 @@ static int check(struct cli *cli)
 static int run(struct cli *cli)
 {
     struct ping_stats ping_stats = {.count = 0};
-    int exit = bi_interrupt_watch(cli, cli->queue);
+    int exit = BI_EXIT_OK;
+
     for (uint64_t i = 0; exit == BI_EXIT_OK && (ping_count == 0 || i < ping_count); i++) {
+        struct pollfd fd = {.fd = bi_interrupt_fd(), .events = POLLIN};
         if (i > 0)
-            sleep_interval();
+            poll(&fd, 1, interval_ms > DAY_MS ? DAY_MS : (int)interval_ms);
         exit = bi_interrupted() ? bi_interrupt_exit() : ping(cli, &ping_stats);
     }
     print_summary(cli, &ping_stats);
@@ -92,7 +91,6 @@ static const struct flag flags[] = {
 
 const struct verb bi_verb_ping = {
     .name = "ping",
-    .group = BI_GROUP_STORE,
     .usage = "",
     .summary = "check that the queue answers, and measure how fast",
     .details = "The exit code is 6 if no server answers. ping does not start a user server.\n"
@@ -100,6 +98,7 @@ const struct verb bi_verb_ping = {
                "  bide ping\n"
                "  bide ping --url beanstalk://queue.example:11300 --count 10 --interval 200ms\n",
     .flags = flags,
+    .traits = BI_VERB_INTERRUPT,
     .check = check,
     .run = run,
 };

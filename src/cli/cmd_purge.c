@@ -214,7 +214,6 @@ static const struct flag flags[] = {
 
 const struct verb bi_verb_purge = {
     .name = "purge",
-    .group = BI_GROUP_JOBS,
     .usage = "TOPIC",
     .summary = "delete all jobs of a topic, or those in some states",
     .details = "Asks for confirmation, with the number of jobs, unless --yes is given. Without\n"
@@ -225,8 +224,6 @@ const struct verb bi_verb_purge = {
                "  bide purge email --state buried\n"
                "  bide purge email --state buried,done --yes\n"
                "  bide purge email\n",
-    .min = 1,
-    .max = 1,
     .flags = flags,
     .check = check,
     .run = run,

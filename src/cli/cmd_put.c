@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/interrupt.h"
-#include "cli/job_wait.h"
 #include "cli/put.h"
 #include "cli/query.h"
 #include "cli/verb.h"
@@ -13,13 +12,12 @@
 #define RETRIES_NOT_SET INT64_MIN
 #define WAIT_RETAIN_MS  60000 /* of --wait without --retain */
 
+static bide_put_options options = BIDE_PUT_OPTIONS_INIT;
 static struct {
-    int64_t priority, delay, at, ttr, retries, backoff, backoff_max, expires, expires_in, retain;
-    int64_t timeout;
+    int64_t priority, retries, expires_in, timeout;
     const char *key;
-    bool replace, hold;
     struct words files;
-    bool lines, nulls, json, skip_empty, stop_on_error, ids, wait;
+    bool replace, lines, nulls, json, skip_empty, stop_on_error, ids, wait;
 } opt = {
     .priority = BIDE_DEFAULT_PRIORITY,
     .retries = RETRIES_NOT_SET,
@@ -32,19 +30,21 @@ static const struct flag flags[] = {
     BI_FLAG_BOOL('0', "null", &opt.nulls, "one job per record that ends with NUL"),
     BI_FLAG_BOOL('j', "jsonl", &opt.json, "one job per line, a JSON object with options"),
     BI_FLAG_PRIORITY('p', "priority", &opt.priority, "lower is more urgent (default: 1024)"),
-    BI_FLAG_DURATION('d', "delay", &opt.delay, "time until the job is ready"),
-    BI_FLAG_TIME('a', "at", &opt.at, "time at which the job is ready"),
-    BI_FLAG_DURATION('t', "ttr", &opt.ttr, "time to run (default: that of the queue, 1m)"),
+    BI_FLAG_DURATION('d', "delay", &options.delay_ms, "time until the job is ready"),
+    BI_FLAG_TIME('a', "at", &options.run_at_ms, "time at which the job is ready"),
+    BI_FLAG_DURATION('t', "ttr", &options.ttr_ms, "time to run (default: that of the queue, 1m)"),
     BI_FLAG_STRING('k', "key", "KEY", &opt.key, "at most one live job of the topic has this key"),
     BI_FLAG_BOOL(0, "replace", &opt.replace, "replace the job that holds the key"),
-    BI_FLAG_BOOL(0, "key-hold-retained", &opt.hold, "hold the key while the result is retained"),
+    BI_FLAG_BOOL(0, "key-hold-retained", &options.key_hold_retained,
+                 "hold the key while the result is retained"),
     BI_FLAG_RETRIES('r', "retries", &opt.retries, "maximum retries, or unlimited (default: 25)"),
-    BI_FLAG_DURATION(0, "backoff", &opt.backoff,
+    BI_FLAG_DURATION(0, "backoff", &options.backoff_base_ms,
                      "delay of the first retry, then doubled (default: 5s)"),
-    BI_FLAG_DURATION(0, "backoff-max", &opt.backoff_max, "maximum delay of a retry (default: 1h)"),
-    BI_FLAG_TIME(0, "expires", &opt.expires, "remove the job if not reserved by then"),
+    BI_FLAG_DURATION(0, "backoff-max", &options.backoff_max_ms,
+                     "maximum delay of a retry (default: 1h)"),
+    BI_FLAG_TIME(0, "expires", &options.expires_at_ms, "remove the job if not reserved by then"),
     BI_FLAG_DURATION(0, "expires-in", &opt.expires_in, "remove the job if not reserved in time"),
-    BI_FLAG_DURATION(0, "retain", &opt.retain, "retention of the result"),
+    BI_FLAG_DURATION(0, "retain", &options.retain_ms, "retention of the result"),
     BI_FLAG_BOOL('w', "wait", &opt.wait, "wait until the job is done, print its result"),
     BI_FLAG_TIMEOUT(0, "timeout", &opt.timeout, "with --wait: maximum time to wait"),
     BI_FLAG_BOOL('i', "ids", &opt.ids, "print the id of every job, also of many"),
@@ -89,24 +89,27 @@ static int check(struct cli *cli)
         bool broken;
         const char *message;
     } rules[] = {
-        {cli->word_count == 0 && !opt.json, "missing argument: bide put TOPIC [BODY]"},
         {opt.lines + opt.nulls + opt.json > 1, "choose one of --lines, --null and --jsonl"},
         {has_body && many, "--lines, --null and --jsonl take no BODY"},
         {has_body && opt.files.count > 0, "BODY and --file are both given; choose one"},
-        {opt.delay != 0 && opt.at != 0, "--delay and --at are both given; choose one"},
-        {opt.expires != 0 && opt.expires_in != 0,
+        {options.delay_ms != 0 && options.run_at_ms != 0,
+         "--delay and --at are both given; choose one"},
+        {options.expires_at_ms != 0 && opt.expires_in != 0,
          "--expires and --expires-in are both given; choose one"},
         {opt.key != NULL && (many || opt.files.count > 1),
          "only one job can have the --key; --jsonl gives each its own"},
         {opt.key != NULL && (opt.key[0] == 0 || strlen(opt.key) > BIDE_KEY_MAX),
          "--key must have 1 to 200 bytes"},
-        {(opt.replace || opt.hold) && opt.key == NULL && !opt.json,
+        {(opt.replace || options.key_hold_retained) && opt.key == NULL && !opt.json,
          "--replace and --key-hold-retained need --key"},
         {opt.wait && many, "--wait is not for many lines; see \"bide wait\""},
         {opt.timeout != BIDE_FOREVER && !opt.wait, "--timeout needs --wait"},
         {opt.skip_empty && !opt.lines && !opt.nulls, "--skip-empty needs --lines or --null"},
     };
 
+    int exit = bi_verb_check_words(cli, opt.json ? 0 : 1, 2);
+    if (exit != BI_EXIT_OK)
+        return exit;
     for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++)
         if (rules[i].broken)
             return bi_cli_usage_error(cli, "%s", rules[i].message);
@@ -114,23 +117,17 @@ static int check(struct cli *cli)
     return good ? BI_EXIT_OK : BI_EXIT_USAGE;
 }
 
-static bide_put_options put_options(const struct cli *cli)
+/* Fills in what the flags do not set directly. */
+static void complete_options(const struct cli *cli)
 {
-    bide_put_options options = BIDE_PUT_OPTIONS_INIT;
-
     options.priority = (uint32_t)opt.priority;
     options.conflict = opt.replace ? BIDE_REPLACE : BIDE_REJECT;
-    options.delay_ms = opt.delay;
-    options.run_at_ms = opt.at;
-    options.ttr_ms = opt.ttr;
     if (opt.key != NULL)
         options.key = (bide_slice){opt.key, strlen(opt.key)};
-    options.key_hold_retained = opt.hold;
-    options.backoff_base_ms = opt.backoff;
-    options.backoff_max_ms = opt.backoff_max;
-    options.expires_at_ms =
-        opt.expires_in == 0 ? opt.expires : bi_clock_wall() / 1000 + opt.expires_in;
-    options.retain_ms = opt.wait && opt.retain == 0 ? WAIT_RETAIN_MS : opt.retain;
+    if (opt.expires_in != 0)
+        options.expires_at_ms = bi_clock_wall() / 1000 + opt.expires_in;
+    if (opt.wait && options.retain_ms == 0)
+        options.retain_ms = WAIT_RETAIN_MS;
 
     /* As of tasks, so that a job that always fails ends buried; a beanstalkd has no limit. */
     if (opt.retries != RETRIES_NOT_SET)
@@ -139,7 +136,6 @@ static bide_put_options put_options(const struct cli *cli)
         options.max_retries = BIDE_TASK_RETRIES;
     else
         options.max_retries = BIDE_NO_RETRY_LIMIT;
-    return options;
 }
 
 static int run(struct cli *cli)
@@ -152,7 +148,6 @@ static int run(struct cli *cli)
                 : opt.nulls ? BI_PUT_NULLS
                 : opt.json  ? BI_PUT_JSON
                             : BI_PUT_WHOLE,
-        .options = put_options(cli),
         .files = opt.files.count > 0 ? opt.files.list : standard_input,
         .file_count = opt.files.count > 0 ? opt.files.count : cli->word_count < 2,
         .body = cli->word_count == 2 ? cli->words[1] : NULL,
@@ -161,40 +156,39 @@ static int run(struct cli *cli)
         .print_ids = opt.ids,
         .ids = opt.wait ? ids : NULL,
     };
-    int exit = bi_interrupt_watch(cli, cli->queue);
+    int exit = BI_EXIT_OK;
 
-    if (exit != BI_EXIT_OK)
-        return exit;
     if (cli->word_count > 0)
         run.topic = (bide_slice){cli->words[0], strlen(cli->words[0])};
 
     /* Times are printed with their zone: the user may have meant another one. */
-    if (opt.at != 0)
-        bi_query_print_ready_time(cli, opt.at);
-    if (opt.expires != 0) {
+    if (options.run_at_ms != 0)
+        bi_query_print_ready_time(cli, options.run_at_ms);
+    if (options.expires_at_ms != 0) {
         char when[BI_DATETIME_SIZE];
-        bi_datetime_describe(when, &bi_calendar_local, opt.expires, bi_clock_wall() / 1000);
+        bi_datetime_describe(when, &bi_calendar_local, options.expires_at_ms,
+                             bi_clock_wall() / 1000);
         bi_cli_note(cli, "expires %s", when);
     }
 
+    complete_options(cli);
+    run.options = options;
     if (opt.wait)
-        exit = bi_job_wait_check(cli);
+        exit = bi_wait_check(cli);
     if (exit == BI_EXIT_OK)
         exit = bi_put_run(&run);
     if (exit != BI_EXIT_OK || !opt.wait)
         return exit;
-    return bi_job_wait_run(cli, ids, run.put_count, opt.timeout, true);
+    return bi_wait_run(cli, ids, run.put_count, opt.timeout, true);
 }
 
 const struct verb bi_verb_put = {
     .name = "put",
-    .group = BI_GROUP_WORK,
     .usage = "TOPIC [BODY]",
     .summary = "put jobs into a topic",
     .details = details,
     .flags = flags,
-    .max = 2,
     .check = check,
-    .traits = BI_VERB_CREATES_FILE,
+    .traits = BI_VERB_CREATES_FILE | BI_VERB_COUNTS_WORDS | BI_VERB_INTERRUPT,
     .run = run,
 };

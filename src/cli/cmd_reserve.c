@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/interrupt.h"
-#include "cli/print.h"
-#include "cli/topic_args.h"
-#include "cli/verb.h"
+#include "cli/query.h"
 #include "op/job_json.h"
 #include "util/duration.h"
 
@@ -15,7 +13,6 @@ static int64_t timeout_ms;
 static uint64_t max = 1;
 static bool by_id;
 static struct topic_args topic_args;
-static uint64_t ids[BI_WORDS_MAX];
 
 static const struct flag flags[] = {
     BI_FLAG_TIMEOUT('t', "timeout", &timeout_ms,
@@ -43,15 +40,12 @@ static const char details[] =
 static int check(struct cli *cli)
 {
     char error[BI_ERRMSG_SIZE];
+
     if (max < 1 || max > BIDE_BATCH_JOBS)
         return bi_cli_usage_error(cli, "--count must be 1 to %d", BIDE_BATCH_JOBS);
-    if (by_id) {
-        for (size_t i = 0; i < cli->word_count; i++)
-            if (!bi_cli_parse_id(cli, cli->words[i], &ids[i]))
-                return BI_EXIT_USAGE;
-        return BI_EXIT_OK;
-    }
-    if (!bi_topic_args_parse(&topic_args, cli->words, cli->word_count, error))
+    if (by_id)
+        return bi_cli_parse_ids(cli);
+    if (!bi_query_parse_topics(&topic_args, cli->words, cli->word_count, error))
         return bi_cli_usage_error(cli, "%s", error);
     return BI_EXIT_OK;
 }
@@ -62,6 +56,7 @@ static bool format_job(const struct cli *cli, const bide_job *job, bool single, 
 {
     const char *body = job->body;
     bool ended = job->body_size > 0 && body[job->body_size - 1] == '\n';
+
     if (cli->json) {
         json_t *object = bi_job_json_encode(job);
         bool good = object != NULL && bi_job_json_write(to, object);
@@ -93,6 +88,7 @@ static int print_job(const struct cli *cli, const bide_job *job, bool single)
     size_t size = 0;
     FILE *to = open_memstream(&text, &size);
     bool good = to != NULL && format_job(cli, job, single, to);
+
     if (to != NULL && fclose(to) != 0)
         good = false;
     int exit =
@@ -113,14 +109,12 @@ static void print_lease(const struct cli *cli, const bide_job *job)
 
 static void give_back_rest(const struct cli *cli, const bide_job *jobs, size_t count)
 {
-    char subject[40];
     for (size_t i = 0; i < count; i++) {
         int code = bide_give_back(cli->queue, jobs[i].id, jobs[i].token);
-        snprintf(subject, sizeof(subject), "job %llu", (unsigned long long)jobs[i].id);
         if (code == BIDE_OK)
-            bi_cli_note(cli, "%s was given back", subject);
+            bi_cli_note(cli, "job %llu was given back", (unsigned long long)jobs[i].id);
         else
-            bi_cli_report(cli, subject, code, bide_last_error());
+            bi_cli_report_job(cli, jobs[i].id, code, bide_last_error());
     }
 }
 
@@ -129,6 +123,7 @@ static int print_jobs(const struct cli *cli, bide_job *jobs, size_t count, bool 
 {
     int exit = bi_interrupted() ? bi_interrupt_exit() : BI_EXIT_OK;
     size_t printed = 0;
+
     while (printed < count && exit == BI_EXIT_OK) {
         exit = print_job(cli, &jobs[printed], single);
         if (exit == BI_EXIT_OK)
@@ -142,29 +137,21 @@ static int print_jobs(const struct cli *cli, bide_job *jobs, size_t count, bool 
 
 /* ---- reserving ---- */
 
-static int report_failure(const struct cli *cli, const char *subject, int code)
-{
-    if (bi_interrupted() && code == BIDE_CLOSED)
-        return bi_interrupt_exit();
-    if (code == BIDE_TIMED_OUT && timeout_ms == 0)
-        return bi_cli_report(cli, subject, code, "no job is ready; --timeout waits for one");
-    return bi_cli_report(cli, subject, code, bide_last_error());
-}
-
 static int reserve_ids(const struct cli *cli)
 {
     int worst = BI_EXIT_OK;
+
     for (size_t i = 0; i < cli->word_count && !bi_interrupted(); i++) {
         bide_job job;
-        char subject[40];
-        snprintf(subject, sizeof(subject), "job %llu", (unsigned long long)ids[i]);
-        int code = bide_reserve_job(cli->queue, ids[i], &job);
-        int exit = code != BIDE_OK ? report_failure(cli, subject, code)
-                                   : print_jobs(cli, &job, 1, cli->word_count == 1);
-        if (exit == BI_EXIT_PIPE || (code == BIDE_OK && exit != BI_EXIT_OK))
-            return exit;
-        if (exit != BI_EXIT_OK)
+        int code = bide_reserve_job(cli->queue, cli->ids[i], &job);
+        if (code == BIDE_OK) {
+            int exit = print_jobs(cli, &job, 1, cli->word_count == 1);
+            if (exit != BI_EXIT_OK)
+                return exit;
+        } else if (code != BIDE_CLOSED || !bi_interrupted()) {
+            int exit = bi_cli_report_job(cli, cli->ids[i], code, bide_last_error());
             worst = cli->word_count == 1 ? exit : BI_EXIT_PARTIAL;
+        }
     }
     return bi_interrupted() ? bi_interrupt_exit() : worst;
 }
@@ -174,6 +161,7 @@ static int reserve_topics(const struct cli *cli)
     bide_job *jobs = calloc(max, sizeof(*jobs));
     if (jobs == NULL)
         return bi_cli_error(cli, BI_EXIT_FAILED, "out of memory");
+
     bide_reserve_args args = {.topics = topic_args.topics,
                               .topic_count = topic_args.count,
                               .weights =
@@ -182,9 +170,15 @@ static int reserve_topics(const struct cli *cli)
                               .timeout_ms = timeout_ms,
                               .jobs = jobs,
                               .job_max = max};
+
     int code = bide_reserve_many(cli->queue, &args);
-    int exit = code != BIDE_OK ? report_failure(cli, NULL, code)
-                               : print_jobs(cli, jobs, args.count, max == 1);
+    int exit;
+    if (code == BIDE_OK)
+        exit = print_jobs(cli, jobs, args.count, max == 1);
+    else if (code == BIDE_TIMED_OUT && timeout_ms == 0)
+        exit = bi_cli_report(cli, NULL, code, "no job is ready; --timeout waits for one");
+    else
+        exit = bi_query_report(cli, code);
     free(jobs);
     return exit;
 }
@@ -192,8 +186,6 @@ static int reserve_topics(const struct cli *cli)
 static int run(struct cli *cli)
 {
     int exit = bi_cli_require_leases(cli);
-    if (exit == BI_EXIT_OK)
-        exit = bi_interrupt_watch(cli, cli->queue);
     if (exit != BI_EXIT_OK)
         return exit;
     return by_id ? reserve_ids(cli) : reserve_topics(cli);
@@ -201,13 +193,11 @@ static int run(struct cli *cli)
 
 const struct verb bi_verb_reserve = {
     .name = "reserve",
-    .group = BI_GROUP_LEASE,
     .usage = "TOPIC... | --id ID...",
     .summary = "reserve a job and print its body",
     .details = details,
     .flags = flags,
-    .min = 1,
-    .max = BI_WORDS_MAX,
+    .traits = BI_VERB_INTERRUPT,
     .check = check,
     .run = run,
 };

@@ -26,6 +26,10 @@ static const struct flag kick_flags[] = {
 static int check_kick(struct cli *cli)
 {
     char reason[BI_ERRMSG_SIZE];
+
+    int exit = bi_verb_check_words(cli, 1, BI_WORDS_MAX);
+    if (exit != BI_EXIT_OK)
+        return exit;
     if (by_id)
         return delayed ? bi_cli_usage_error(cli, "--delayed and --id are both given; choose one")
                        : bi_by_id_check(cli);
@@ -39,6 +43,7 @@ static int check_kick(struct cli *cli)
 static int print_count(const struct cli *cli, uint64_t count)
 {
     char number[32];
+
     bi_print_number(number, count);
     if (cli->json)
         return bi_cli_print_json(cli, json_pack("{s:s, s:s, s:I}", "topic", cli->words[0], "verb",
@@ -65,9 +70,11 @@ static int kick_topic(const struct cli *cli)
     const char *topic = cli->words[0];
     bide_topic_stats stats;
     uint64_t count = 0;
+
     int exit = bi_query_read_topic(cli, topic, &stats);
     if (exit != BI_EXIT_OK)
         return exit;
+
     int code = BIDE_OK;
     uint64_t there = stats.jobs.buried > 0 ? stats.jobs.buried : delayed ? stats.jobs.delayed : 0;
     if (there > 0 && max > 0)
@@ -75,6 +82,7 @@ static int kick_topic(const struct cli *cli)
     else if (max > 0 && !delayed && stats.jobs.delayed > 0)
         bi_cli_note(cli, "no job of %s is buried; --delayed kicks the %llu delayed", topic,
                     (unsigned long long)stats.jobs.delayed);
+
     exit = bi_cli_report_last(cli, code);
     int printed = print_count(cli, count);
     return exit == BI_EXIT_OK ? printed : exit;
@@ -87,7 +95,6 @@ static int run_kick(struct cli *cli)
 
 const struct verb bi_verb_kick = {
     .name = "kick",
-    .group = BI_GROUP_JOBS,
     .usage = "TOPIC [N] | --id ID...|-",
     .summary = "make buried (or delayed) jobs ready",
     .details =
@@ -102,8 +109,7 @@ const struct verb bi_verb_kick = {
         "  bide kick email 10\n"
         "  bide kick --id 12 13\n",
     .flags = kick_flags,
-    .min = 1,
-    .max = BI_WORDS_MAX,
+    .traits = BI_VERB_COUNTS_WORDS,
     .check = check_kick,
     .run = run_kick,
     .data = &kick_row,
@@ -117,6 +123,7 @@ static int64_t for_ms = BIDE_FOREVER;
 static int check_pause(struct cli *cli)
 {
     char reason[BI_ERRMSG_SIZE];
+
     if (!bi_query_check_topic(cli, cli->words[0]))
         return BI_EXIT_USAGE;
     if (cli->word_count == 2 && until_ms != 0)
@@ -137,6 +144,7 @@ static void print_pause(const struct cli *cli)
     int64_t now = bi_clock_wall() / 1000000 * 1000; /* in whole seconds */
     if (for_ms == BIDE_FOREVER)
         snprintf(text, sizeof(text), "\"bide resume %.40s\"", cli->words[0]);
+
     else
         bi_datetime_describe(text, &bi_calendar_local, until_ms != 0 ? until_ms : now + for_ms,
                              now);
@@ -163,7 +171,6 @@ static const struct flag pause_flags[] = {
 
 const struct verb bi_verb_pause = {
     .name = "pause",
-    .group = BI_GROUP_TOPIC,
     .usage = "TOPIC [DURATION]",
     .summary = "stop reserves from a topic, for a time or until resumed",
     .details =
@@ -173,8 +180,6 @@ const struct verb bi_verb_pause = {
         "  bide pause email 30m\n"
         "  bide pause email --until 'tomorrow 9:00'\n"
         "  bide pause email\n",
-    .min = 1,
-    .max = 2,
     .flags = pause_flags,
     .check = check_pause,
     .run = run_pause,
@@ -182,14 +187,10 @@ const struct verb bi_verb_pause = {
 
 /* ---- resume ---- */
 
-static int check_resume(struct cli *cli)
-{
-    return bi_query_check_topic(cli, cli->words[0]) ? BI_EXIT_OK : BI_EXIT_USAGE;
-}
-
 static int run_resume(struct cli *cli)
 {
     bide_topic_stats before;
+
     int exit = bi_query_read_topic(cli, cli->words[0], &before);
     if (exit != BI_EXIT_OK)
         return exit;
@@ -206,16 +207,13 @@ static int run_resume(struct cli *cli)
 
 const struct verb bi_verb_resume = {
     .name = "resume",
-    .group = BI_GROUP_TOPIC,
     .usage = "TOPIC",
     .summary = "end the pause of a topic",
     .details =
         "A topic that is not paused, or does not exist, stays as it is; the exit code is 0.\n"
         "\n"
         "  bide resume email\n",
-    .min = 1,
-    .max = 1,
-    .check = check_resume,
+    .check = bi_query_check_topics,
     .run = run_resume,
 };
 
@@ -252,7 +250,6 @@ static int run_drain(struct cli *cli)
 
 const struct verb bi_verb_drain = {
     .name = "drain",
-    .group = BI_GROUP_STORE,
     .usage = "on|off",
     .summary = "refuse new jobs while existing ones are processed",
     .details = "While a server drains, puts are refused; everything else continues. A restart of\n"
@@ -261,8 +258,6 @@ const struct verb bi_verb_drain = {
                "  bide drain on\n"
                "  bide stats          until no job is left\n"
                "  bide drain off\n",
-    .min = 1,
-    .max = 1,
     .check = check_drain,
     .run = run_drain,
 };

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cmd_topics.c - topics are read in pages. To be sorted they are collected first; otherwise each page is
+ * cmd_topics.c - bide topics and bide stats.
+ *
+ * Topics are read in pages. To be sorted they are collected first; otherwise each page is
  * printed as it arrives, in constant memory.
  */
 #include "cli/interrupt.h"
@@ -44,6 +46,7 @@ static const struct sort_key *sort_key = &sort_keys[0];
 static bool parse_order(const char *text, void *to, char *error)
 {
     struct suggestion suggestion = BI_SUGGEST_INIT;
+
     for (size_t i = 0; i < sizeof(sort_keys) / sizeof(sort_keys[0]); i++) {
         if (strcmp(sort_keys[i].name, text) == 0) {
             sort_key = &sort_keys[i];
@@ -63,6 +66,7 @@ static int compare(const void *left, const void *right)
 {
     const bide_topic_stats *a = left, *b = right;
     int sign = reversed ? -1 : 1;
+
     if (sort_key->offset != 0) {
         uint64_t x, y;
         memcpy(&x, (const char *)left + sort_key->offset, sizeof(x));
@@ -80,11 +84,13 @@ static void show_row(const struct cli *cli, struct table *table, const bide_topi
 {
     char oldest[BI_DATETIME_SIZE], pause[BI_DATETIME_SIZE];
     const bide_counts *jobs = &topic->jobs;
+
     /* A plain beanstalkd has no age of jobs. */
     bool knows_age = (bide_capabilities(cli->queue) & BIDE_CAN_ALL_OPS) != 0;
     bi_query_format_duration(oldest,
                              jobs->ready > 0 && knows_age ? topic->oldest_ready_age_ms : -1);
     bi_query_format_pause(pause, topic);
+
     bi_table_cell(table, BI_STYLE_OFF, "%s", topic->name);
     bi_table_number(table, BI_STYLE_OFF, jobs->ready);
     bi_table_number(table, BI_STYLE_OFF, jobs->delayed);
@@ -100,6 +106,7 @@ static int show(const struct cli *cli, struct table *table, const bide_topic_sta
                 size_t count)
 {
     int exit = BI_EXIT_OK;
+
     for (size_t i = 0; i < count && exit == BI_EXIT_OK; i++) {
         if (names_only && !cli->json)
             puts(topics[i].name);
@@ -145,6 +152,7 @@ static int fetch_topics(struct cli *cli, struct table *table, struct topic_list 
     static bide_topic_stats page[PAGE];
     char cursor[BIDE_CURSOR_SIZE] = "";
     int exit;
+
     do {
         size_t count = 0;
         int code = waiting_only ? bide_waiting(cli->queue, cursor, page, PAGE, &count)
@@ -161,16 +169,14 @@ static int fetch_topics(struct cli *cli, struct table *table, struct topic_list 
     return exit;
 }
 
-static int run(struct cli *cli)
+static int run_topics(struct cli *cli)
 {
     struct topic_list topic_list = {NULL, 0, 0};
     bool sorted = sort_by != NULL || reversed || cli->out_terminal;
     bool has_table = !cli->json && !names_only;
-    int exit = bi_interrupt_watch(cli, cli->queue);
-    if (exit != BI_EXIT_OK)
-        return exit;
     struct table *table = has_table ? bi_table_new(cli, HEADERS) : NULL;
-    exit = fetch_topics(cli, table, sorted ? &topic_list : NULL);
+
+    int exit = fetch_topics(cli, table, sorted ? &topic_list : NULL);
     if (exit == BI_EXIT_OK && topic_list.count > 0) {
         qsort(topic_list.all, topic_list.count, sizeof(*topic_list.all), compare);
         exit = show(cli, table, topic_list.all, topic_list.count);
@@ -193,7 +199,6 @@ static const struct flag flags[] = {
 
 const struct verb bi_verb_topics = {
     .name = "topics",
-    .group = BI_GROUP_QUERY,
     .usage = "",
     .summary = "list topics with their numbers of jobs",
     .details = "WAITING is the number of clients that wait for a job, OLDEST the time since the\n"
@@ -204,5 +209,119 @@ const struct verb bi_verb_topics = {
                "  bide topics --names | grep ^mail    names for a script\n"
                "  bide topics --json | jq .jobs.ready\n",
     .flags = flags,
-    .run = run,
+    .traits = BI_VERB_INTERRUPT,
+    .run = run_topics,
+};
+
+/* ---- stats: tables of figures ---- */
+
+static const struct stat_field counts[] = {
+    {"ready", offsetof(bide_counts, ready)},     {"urgent", offsetof(bide_counts, urgent)},
+    {"delayed", offsetof(bide_counts, delayed)}, {"reserved", offsetof(bide_counts, reserved)},
+    {"buried", offsetof(bide_counts, buried)},   {"done", offsetof(bide_counts, done)},
+};
+
+static void show_fields(const struct cli *cli, const struct stat_field *fields, size_t count,
+                        const void *from)
+{
+    for (size_t i = 0; i < count; i++) {
+        uint64_t number;
+        memcpy(&number, (const char *)from + fields[i].offset, sizeof(number));
+        bi_print_property_number(cli, fields[i].name, number);
+    }
+}
+
+#define SHOW(cli, fields, from) show_fields(cli, fields, sizeof(fields) / sizeof((fields)[0]), from)
+
+/* What has happened is apart from what is. */
+static void show_counters(const struct cli *cli, const bide_counters *total)
+{
+    if (cli->out_terminal)
+        putchar('\n');
+    SHOW(cli, bi_job_json_counters, total);
+}
+
+/* A plain beanstalkd does not know it. */
+static void show_oldest(const struct cli *cli, const bide_counts *jobs, int64_t age_ms)
+{
+    char text[BI_DATETIME_SIZE];
+    bi_query_format_duration(text, age_ms);
+    bool age_known = (bide_capabilities(cli->queue) & BIDE_CAN_ALL_OPS) != 0;
+    bi_print_property(cli, "oldest ready", "%s", jobs->ready > 0 && age_known ? text : "-");
+}
+
+/* ---- stats of a topic ---- */
+
+static int show_topic(const struct cli *cli)
+{
+    bide_topic_stats topic;
+    char pause[BI_DATETIME_SIZE];
+
+    int exit = bi_query_topic_stats(cli, cli->words[0], &topic);
+    if (exit != BI_EXIT_OK)
+        return exit;
+    if (cli->json)
+        return bi_cli_print_json(cli, bi_job_json_encode_topic(&topic));
+
+    bi_query_format_pause(pause, &topic);
+    bi_print_property(cli, "topic", "%s", topic.name);
+    SHOW(cli, counts, &topic.jobs);
+    bi_print_property_number(cli, "waiting", topic.waiting);
+    bi_print_property_number(cli, "references", topic.references);
+    show_oldest(cli, &topic.jobs, topic.oldest_ready_age_ms);
+    bi_print_property(cli, "paused", "%s", pause);
+    show_counters(cli, &topic.total);
+    return BI_EXIT_OK;
+}
+
+/* ---- stats of the queue ---- */
+
+static int show_queue(const struct cli *cli)
+{
+    bide_stats stats;
+    char text[BI_DATETIME_SIZE], size[32];
+
+    int code = bide_queue_stats(cli->queue, &stats);
+    if (code != BIDE_OK)
+        return bi_query_report(cli, code);
+    if (cli->json)
+        return bi_cli_print_json(cli, bi_job_json_encode_stats(&stats));
+    bi_print_property_bytes(cli, "queue", cli->shown, strlen(cli->shown));
+    bi_print_property_number(cli, "topics", stats.topics);
+    SHOW(cli, counts, &stats.jobs);
+    bi_print_property_number(cli, "waiting", stats.waiting);
+    bi_print_property_number(cli, "watching", stats.watching);
+    show_oldest(cli, &stats.jobs, stats.oldest_ready_age_ms);
+
+    bi_print_size(size, stats.memory_bytes);
+    bi_print_property(cli, "memory", "%s", stats.memory_bytes == 0 ? "-" : size);
+    bi_print_property_number(cli, "pending ops", stats.pending_ops);
+    bi_print_property_number(cli, "last id", stats.last_id);
+    bi_print_property(cli, "draining", "%s", stats.draining ? "yes" : "no");
+    bi_query_format_duration(text, stats.uptime_ms);
+    bi_print_property(cli, "up for", "%s", text);
+
+    show_counters(cli, &stats.total);
+    return BI_EXIT_OK;
+}
+
+static int run_stats(struct cli *cli)
+{
+    return cli->word_count == 0 ? show_queue(cli) : show_topic(cli);
+}
+
+const struct verb bi_verb_stats = {
+    .name = "stats",
+    .usage = "[TOPIC]",
+    .summary = "print statistics of the queue or of a topic",
+    .details =
+        "Prints the number of jobs in each state (urgent: ready with a priority below 1024),\n"
+        "the number of waiting clients, and counters since the queue was opened or the topic\n"
+        "was created.\n"
+        "\n"
+        "  bide stats\n"
+        "  bide stats email\n"
+        "  bide stats email --json | jq .jobs.ready\n",
+    .check = bi_query_check_topics,
+    .run = run_stats,
 };

@@ -3,9 +3,9 @@
  * cmd_wait.c - bide wait, and the waiting of put --wait.
  */
 #include "cli/interrupt.h"
-#include "cli/job_wait.h"
 #include "cli/ordered_pipeline.h"
 #include "cli/print.h"
+#include "cli/put.h"
 #include "cli/verb.h"
 #include "op/job_json.h"
 
@@ -19,7 +19,7 @@ struct job_wait {
     int exit;
 };
 
-int bi_job_wait_check(const struct cli *cli)
+int bi_wait_check(const struct cli *cli)
 {
     if ((bide_capabilities(cli->queue) & BIDE_CAN_SHARE) != 0)
         return BI_EXIT_OK;
@@ -37,6 +37,7 @@ static int print_json(const struct job_wait *job_wait, const bide_op *op, const 
                                bide_state_name(op->wait.state), "finished",
                                op->wait.finished || op->wait.state == BIDE_STATE_DONE);
     bool good = object != NULL;
+
     if (good && op->wait.result != NULL)
         good = bi_job_json_set_bytes(object, "result", bide_buf_data(op->wait.result),
                                      bide_buf_size(op->wait.result));
@@ -54,23 +55,17 @@ static void print_result(const struct job_wait *job_wait, const bide_buf *result
     const char *data = bide_buf_data(result);
     size_t size = bide_buf_size(result);
     bool terminal = job_wait->cli->out_terminal;
+
     bi_print_bytes(stdout, terminal, data, size);
     if (size > 0 && data[size - 1] != '\n' && (terminal || job_wait->count > 1))
         putchar('\n');
-}
-
-static int report_buried(const struct job_wait *job_wait, const bide_op *op, const bide_job *job)
-{
-    int size = job->last_error_size < 300 ? (int)job->last_error_size : 300;
-    return bi_cli_error(job_wait->cli, BI_EXIT_REFUSED, "job %llu is buried%s%.*s",
-                        (unsigned long long)op->wait.id, size == 0 ? "" : ": ", size,
-                        size == 0 ? "" : job->last_error);
 }
 
 /* Ids rise: a higher one than any that was given never was a job. */
 static bool id_was_assigned(struct job_wait *job_wait, uint64_t id)
 {
     bide_stats stats;
+
     if (!job_wait->has_last_id && bide_queue_stats(job_wait->cli->queue, &stats) == BIDE_OK) {
         job_wait->has_last_id = true;
         job_wait->last_id = stats.last_id;
@@ -81,6 +76,7 @@ static bool id_was_assigned(struct job_wait *job_wait, uint64_t id)
 static int report_gone(struct job_wait *job_wait, const bide_op *op)
 {
     unsigned long long id = op->wait.id;
+
     if (op->wait.finished) {
         if (!job_wait->cli->json)
             bi_cli_note(job_wait->cli, "job %llu is done, and kept no result", id);
@@ -100,14 +96,19 @@ static int report_end(struct job_wait *job_wait, const bide_op *op)
 {
     bide_job job = {.id = 0};
     int exit = BI_EXIT_OK;
+
     if (op->wait.state == BIDE_STATE_BURIED)
         bide_job_stats(job_wait->cli->queue, op->wait.id, &job);
     if (job_wait->cli->json)
         print_json(job_wait, op, &job);
     else if (op->wait.result != NULL)
         print_result(job_wait, op->wait.result);
+
+    int error_size = job.last_error_size < 300 ? (int)job.last_error_size : 300;
     if (op->wait.state == BIDE_STATE_BURIED)
-        exit = report_buried(job_wait, op, &job);
+        exit = bi_cli_error(job_wait->cli, BI_EXIT_REFUSED, "job %llu is buried%s%.*s",
+                            (unsigned long long)op->wait.id, error_size == 0 ? "" : ": ",
+                            error_size, error_size == 0 ? "" : job.last_error);
     else if (op->wait.state == BIDE_STATE_GONE)
         exit = report_gone(job_wait, op);
     bide_job_clear(&job);
@@ -116,18 +117,15 @@ static int report_end(struct job_wait *job_wait, const bide_op *op)
 
 static int report(struct job_wait *job_wait, const bide_op *op)
 {
-    char subject[40];
-    snprintf(subject, sizeof(subject), "job %llu", (unsigned long long)op->wait.id);
     if (op->status == BIDE_OK)
         return report_end(job_wait, op);
     if (op->status == BIDE_CLOSED && bi_interrupted()) {
-        bi_cli_note(job_wait->cli, "%s is not done yet; go on with: bide wait %llu", subject,
-                    (unsigned long long)op->wait.id);
+        bi_cli_note(job_wait->cli, "job %llu is not done yet; go on with: bide wait %llu",
+                    (unsigned long long)op->wait.id, (unsigned long long)op->wait.id);
         return bi_interrupt_exit();
     }
-    if (op->status == BIDE_TIMED_OUT)
-        return bi_cli_report(job_wait->cli, subject, op->status, "it is not done yet");
-    return bi_cli_report(job_wait->cli, subject, op->status, op->error);
+    return bi_cli_report_job(job_wait->cli, op->wait.id, op->status,
+                             op->status == BIDE_TIMED_OUT ? "it is not done yet" : op->error);
 }
 
 /* ---- waiting ---- */
@@ -136,6 +134,7 @@ static int report(struct job_wait *job_wait, const bide_op *op)
 static void note_waiting(struct job_wait *job_wait, uint64_t id)
 {
     bide_job job;
+
     if (job_wait->noted || bide_job_stats(job_wait->cli->queue, id, &job) != BIDE_OK)
         return;
     bool finished_already = job.state == BIDE_STATE_BURIED || job.state == BIDE_STATE_DONE;
@@ -161,8 +160,8 @@ static void on_done(void *user, struct op_slot *slot)
         bide_buf_unref(slot->op.wait.result);
 }
 
-int bi_job_wait_run(const struct cli *cli, const uint64_t *ids, size_t count, int64_t timeout_ms,
-                    bool result_expected)
+int bi_wait_run(const struct cli *cli, const uint64_t *ids, size_t count, int64_t timeout_ms,
+                bool result_expected)
 {
     struct job_wait job_wait = {.cli = cli, .count = count, .result_expected = result_expected};
     const struct op_slot *oldest;
@@ -213,36 +212,22 @@ static const char details[] =
     "  bide wait 12 13 14 --timeout 5m --json\n"
     "  id=$(bide put thumbnails --retain 1h < cat.jpg) && bide wait $id > small.jpg\n";
 
-static uint64_t ids[BI_WORDS_MAX];
-
-static int check(struct cli *cli)
-{
-    for (size_t i = 0; i < cli->word_count; i++)
-        if (!bi_cli_parse_id(cli, cli->words[i], &ids[i]))
-            return BI_EXIT_USAGE;
-    return BI_EXIT_OK;
-}
-
 static int run(struct cli *cli)
 {
     bool alone = (bide_capabilities(cli->queue) & BIDE_CAN_SHARE) == 0;
-    int exit = bi_interrupt_watch(cli, cli->queue);
-    if (exit != BI_EXIT_OK)
-        return exit;
+
     /* Without other clients nothing can change: only the current state is reported. */
-    exit = bi_job_wait_run(cli, ids, cli->word_count, alone ? 0 : timeout, false);
-    return alone && exit == BI_EXIT_TIMED_OUT ? bi_job_wait_check(cli) : exit;
+    int exit = bi_wait_run(cli, cli->ids, cli->word_count, alone ? 0 : timeout, false);
+    return alone && exit == BI_EXIT_TIMED_OUT ? bi_wait_check(cli) : exit;
 }
 
 const struct verb bi_verb_wait = {
     .name = "wait",
-    .group = BI_GROUP_WORK,
     .usage = "ID...",
     .summary = "wait until jobs are done and print their results",
     .details = details,
     .flags = flags,
-    .min = 1,
-    .max = BI_WORDS_MAX,
-    .check = check,
+    .traits = BI_VERB_INTERRUPT,
+    .check = bi_cli_parse_ids,
     .run = run,
 };

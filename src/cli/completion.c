@@ -1,62 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * completion.c - bide completion, and what its scripts have in common.
+ * completion.c - bide completion: what the tab key offers.
+ *
+ * The scripts for the shells are short: they pass the words of the command line to "bide completion
+ * words", which completes the last one from the tables of verbs and flags. The kind of an argument is
+ * its name in the usage of a verb, or after a flag: TOPIC, FILE, STATE and VERB are completed, lower
+ * case is a literal, and a|b are alternatives. Other kinds are not completed.
+ *
+ * Output     The first line is the part of the last word that stays ("--color="). Then a candidate per
+ *            line, and after a tab its description; or what the shell completes itself:
+ *                :files        names of files
+ *                :program N    a program, which is word N from 0, and its arguments
  */
-#include "cli/completion.h"
 #include "cli/connect.h"
+#include "cli/verb.h"
 
+#include <assert.h>
+#include <ctype.h>
 #include <signal.h>
 #include <string.h>
 #include <unistd.h>
-
-/* Strips brackets, optional suffixes ("TOPIC[:WEIGHT]") and "...", which means that the argument
- * repeats. */
-static void add_slot(struct slots *slots, const char *text, size_t size)
-{
-    char *name = slots->name[slots->count];
-    size_t length = 0;
-    bool skipping = false;
-    slots->repeats = false;
-    for (size_t i = 0; i < size && length < BI_SLOT_SIZE - 1; i++) {
-        skipping = (skipping && text[i] != ']') || (text[i] == '[' && length > 0);
-        if (text[i] == '.')
-            slots->repeats = true;
-        else if (!skipping && strchr("[]()", text[i]) == NULL)
-            name[length++] = text[i];
-    }
-    name[length] = 0;
-    slots->count++;
-}
-
-/* A flag or a separate | in the usage begins an alternative usage. */
-void bi_completion_parse_usage(struct slots *slots, const char *usage)
-{
-    *slots = (struct slots){.count = 0};
-    while (usage[0] != 0 && usage[0] != '-' && slots->count < BI_SLOTS_MAX) {
-        size_t size = strcspn(usage, " ");
-        if (size == 1 && usage[0] == '|')
-            break;
-        add_slot(slots, usage, size);
-        usage += size;
-        usage += strspn(usage, " ");
-    }
-}
-
-const char *bi_completion_next_choice(const char **at, size_t *size)
-{
-    const char *choice = *at;
-    if (*choice == 0)
-        return NULL;
-    *size = strcspn(choice, "|");
-    *at += *size + (choice[*size] == '|');
-    return choice;
-}
-
-void bi_completion_print_states(FILE *to)
-{
-    for (bide_state state = BIDE_STATE_DELAYED; state <= BIDE_STATE_DONE; state++)
-        fprintf(to, "%s%s", state == BIDE_STATE_DELAYED ? "" : " ", bide_state_name(state));
-}
 
 #define PAGE       500
 #define TIMEOUT_S  2
@@ -89,11 +52,13 @@ static int print_topics(struct cli *cli)
     static bide_topic_stats topics[PAGE];
     char cursor[BIDE_CURSOR_SIZE] = "";
     size_t count, total = 0;
+
     signal(SIGALRM, on_alarm);
     alarm(TIMEOUT_S);
     int exit = open_server(cli);
     if (exit != BI_EXIT_OK)
         return exit;
+
     do {
         int code = bide_topics(cli->queue, cursor, topics, PAGE, &count);
         if (code != BIDE_OK)
@@ -105,49 +70,309 @@ static int print_topics(struct cli *cli)
     return BI_EXIT_OK;
 }
 
+/* ---- candidates ---- */
+
+static void offer_verbs(void)
+{
+    const struct verb *verb;
+    for (size_t i = 0; (verb = bi_verb_get(i)) != NULL; i++)
+        printf("%s\t%s\n", verb->name, verb->summary);
+}
+
+static void offer_states(void)
+{
+    for (bide_state state = BIDE_STATE_DELAYED; state <= BIDE_STATE_DONE; state++)
+        printf("%s\n", bide_state_name(state));
+}
+
+static void offer_files(void)
+{
+    printf(":files\n");
+}
+
+static const struct {
+    const char *kind;
+    void (*offer)(void);
+} kinds[] = {
+    {"STATE", offer_states},
+    {"VERB", offer_verbs},
+    {"FILE", offer_files},
+};
+
+/* Offers the values of a kind for the text in word from value on. */
+static int offer(struct cli *cli, const char *kind, const char *word, const char *value)
+{
+    const char *choice, *comma = strrchr(value, ',');
+    int exit = BI_EXIT_OK;
+    size_t size;
+
+    /* There may be several states, with commas. */
+    if (strcmp(kind, "STATE") == 0 && comma != NULL)
+        value = comma + 1;
+    printf("%.*s\n", (int)(value - word), word);
+
+    while ((choice = bi_flag_next_choice(&kind, &size)) != NULL) {
+        if (islower((unsigned char)choice[0]))
+            printf("%.*s\n", (int)size, choice);
+        else if (size == strlen("TOPIC") && memcmp(choice, "TOPIC", size) == 0)
+            exit = print_topics(cli);
+        for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+            if (size == strlen(kinds[i].kind) && memcmp(choice, kinds[i].kind, size) == 0)
+                kinds[i].offer();
+    }
+    return exit;
+}
+
+/* ---- the words of the line ---- */
+
+struct line {
+    struct flag_parser parser;  /* its tables are those of the verb and of all verbs */
+    const struct verb *verb;    /* NULL: not named yet, or unknown */
+    const struct flag *pending; /* the flag whose value is the next word; NULL: none */
+    bool has_verb;
+    bool has_dashes; /* "--" was given: there are no more flags */
+    size_t word_count;
+};
+
+/* Returns the flag of this word that takes a value, and where the value begins; NULL: none does. */
+static const struct flag *parse_flag(const struct line *line, const char *word, const char **value)
+{
+    const struct flag *flag = NULL;
+
+    if (word[1] == '-') {
+        size_t size = strcspn(word + 2, "=");
+        flag = bi_flag_find_name(&line->parser, word + 2, size);
+        *value = word + 2 + size + (word[2 + size] == '=');
+        return flag != NULL && flag->value_name != NULL ? flag : NULL;
+    }
+    for (const char *letter = word + 1; *letter != 0; letter++) {
+        flag = bi_flag_find_letter(&line->parser, *letter);
+        *value = letter + 1;
+        if (flag == NULL || flag->value_name != NULL)
+            return flag;
+    }
+    return NULL;
+}
+
+/* Does the word contain the value, or its beginning? Otherwise the value is the next word. */
+static bool has_value(const char *value)
+{
+    return value[0] != 0 || value[-1] == '=';
+}
+
+static void set_value(struct cli *cli, const struct flag *flag, const char *value)
+{
+    if (strcmp(flag->name, "url") == 0)
+        cli->url = value;
+}
+
+/* Parses a word before the one that is completed. Mistakes are left to the command itself. */
+static void parse_word(struct cli *cli, struct line *line, const char *word)
+{
+    const char *value;
+
+    if (line->pending != NULL) {
+        set_value(cli, line->pending, word);
+        line->pending = NULL;
+    } else if (!line->has_dashes && strcmp(word, "--") == 0) {
+        line->has_dashes = true;
+    } else if (!line->has_dashes && word[0] == '-' && word[1] != 0) {
+        const struct flag *flag = parse_flag(line, word, &value);
+        if (flag != NULL && has_value(value))
+            set_value(cli, flag, value);
+        else
+            line->pending = flag;
+    } else if (!line->has_verb) {
+        line->has_verb = true;
+        line->verb = bi_verb_find(word);
+        line->parser.tables[0] = line->verb == NULL ? NULL : line->verb->flags;
+    } else {
+        line->word_count++;
+    }
+}
+
+static bool is_given(const struct flag *flag, const char *const *words, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        size_t size = strcspn(words[i], "=");
+        bool by_name = strncmp(words[i], "--", 2) == 0 && size == strlen(flag->name) + 2 &&
+                       memcmp(words[i] + 2, flag->name, size - 2) == 0;
+        if (by_name || (words[i][0] == '-' && words[i][1] != 0 && words[i][1] == flag->letter))
+            return true;
+    }
+    return false;
+}
+
+/* Offers the flags that the words do not contain yet, or that may be repeated. */
+static void offer_flags(const struct line *line, const char *const *words, size_t count)
+{
+    printf("\n");
+    for (int t = 0; t < 2; t++) {
+        for (const struct flag *flag = line->parser.tables[t]; flag != NULL && flag->name != NULL;
+             flag++) {
+            if (flag->parse != bi_flag_parse_list && is_given(flag, words, count))
+                continue;
+            if (flag->letter != 0)
+                printf("-%c\t%s\n", flag->letter, flag->help);
+            printf("--%s\t%s\n", flag->name, flag->help);
+        }
+    }
+}
+
+static int complete_word(struct cli *cli)
+{
+    const char *const *words = cli->words + 1;
+    size_t last = cli->word_count - 2;
+    const char *word = words[last], *value;
+    struct line line = {.parser.tables[1] = bi_verb_common_flags(NULL)};
+    struct usage usage = {.count = 0};
+
+    assert(cli->word_count >= 2);
+    for (size_t i = 0; i < last; i++) {
+        parse_word(cli, &line, words[i]);
+        if (line.has_dashes && line.verb != NULL && (line.verb->traits & BI_VERB_PROGRAM) != 0) {
+            printf("\n:program %zu\n", i + 1);
+            return BI_EXIT_OK;
+        }
+    }
+
+    if (line.pending != NULL)
+        return offer(cli, line.pending->value_name, word, word);
+    if (word[0] == '-' && !line.has_dashes) {
+        const struct flag *flag = parse_flag(&line, word, &value);
+        if (flag != NULL && has_value(value))
+            return offer(cli, flag->value_name, word, value);
+        offer_flags(&line, words, last);
+        return BI_EXIT_OK;
+    }
+    if (!line.has_verb)
+        return offer(cli, "VERB", word, word);
+
+    if (line.verb != NULL)
+        bi_verb_parse_usage(&usage, line.verb->usage);
+    if (usage.repeats && line.word_count >= usage.count)
+        line.word_count = usage.count - 1;
+    return offer(cli, line.word_count < usage.count ? usage.name[line.word_count] : "", word, word);
+}
+
+/* ---- the scripts ---- */
+
+static const char bash[] =
+    "# bash completion for bide, made by \"bide completion bash\".\n"
+    "\n"
+    "_bide_add() { # what compgen prints: one a line\n"
+    "    local line\n"
+    "    while IFS= read -r line; do\n"
+    "        COMPREPLY+=(\"$prefix$line\")\n"
+    "    done\n"
+    "}\n"
+    "\n"
+    "_bide() {\n"
+    "    local i word prefix='' line=$COMP_LINE words=()\n"
+    "    # bash has split the line at : and = too: words are what was typed\n"
+    "    for ((i = 0; i <= COMP_CWORD; i++)); do\n"
+    "        word=${COMP_WORDS[i]}\n"
+    "        if ((i == 0)) || [[ $line == [[:space:]]* || -z $line ]]; then\n"
+    "            words+=(\"$word\")\n"
+    "        else\n"
+    "            words[${#words[@]} - 1]+=$word\n"
+    "        fi\n"
+    "        line=${line#\"${line%%[![:space:]]*}\"}\n"
+    "        line=${line#\"$word\"}\n"
+    "    done\n"
+    "    word=${words[${#words[@]} - 1]}\n"
+    "    COMPREPLY=()\n"
+    "    {\n"
+    "        IFS= read -r prefix\n"
+    "        while IFS=$'\\t' read -r line _; do\n"
+    "            if [[ $line == :* ]]; then\n"
+    "                compopt -o filenames 2>/dev/null\n"
+    "                [[ $line != \":program $((${#words[@]} - 2))\" ]] ||\n"
+    "                    _bide_add < <(compgen -c -- \"$word\")\n"
+    "                _bide_add < <(compgen -f -- \"${word#\"$prefix\"}\")\n"
+    "                continue\n"
+    "            fi\n"
+    "            # a topic is never looked at by the shell\n"
+    "            [[ $line != *[!A-Za-z0-9_-]* ]] || printf -v line %q \"$line\"\n"
+    "            [[ $prefix$line != \"$word\"* ]] || COMPREPLY+=(\"$prefix$line\")\n"
+    "        done\n"
+    "    } < <(\"${words[0]}\" completion words -- \"${words[@]:1}\" 2>/dev/null)\n"
+    "    COMPREPLY=(\"${COMPREPLY[@]#\"${word%\"${word##*[:=]}\"}\"}\")\n"
+    "}\n"
+    "\n"
+    "complete -F _bide bide\n";
+
+static const char zsh[] =
+    "#compdef bide\n"
+    "# zsh completion for bide, made by \"bide completion zsh\".\n"
+    "\n"
+    "_bide() {\n"
+    "    local line\n"
+    "    local -a given lines values\n"
+    "    given=(\"${(@Q)words[2,CURRENT-1]}\" \"${(Q)PREFIX}\")\n"
+    "    lines=(\"${(@f)$($words[1] completion words -- \"${given[@]}\" 2>/dev/null)}\")\n"
+    "    compset -p ${#lines[1]}\n"
+    "    for line in \"${(@)lines[2,-1]}\"; do\n"
+    "        case $line in\n"
+    "        :files) _files ;;\n"
+    "        :program*)\n"
+    "            shift $((${line#* } + 1)) words\n"
+    "            ((CURRENT -= ${line#* } + 1))\n"
+    "            _normal\n"
+    "            ;;\n"
+    "        *) values+=(\"${line/$'\\t'/:}\") ;;\n"
+    "        esac\n"
+    "    done\n"
+    "    ((${#values} == 0)) || _describe -t words word values\n"
+    "}\n"
+    "\n"
+    "_bide \"$@\"\n";
+
 /* ---- the verb ---- */
 
 static int print_bash(struct cli *cli)
 {
     (void)cli;
-    bi_completion_print_bash(stdout);
+    fputs(bash, stdout);
     return BI_EXIT_OK;
 }
 
 static int print_zsh(struct cli *cli)
 {
     (void)cli;
-    bi_completion_print_zsh(stdout);
+    fputs(zsh, stdout);
     return BI_EXIT_OK;
 }
 
-static const struct script {
+static const struct mode {
     const char *name;
+    size_t min, max; /* arguments, with the name */
     int (*print)(struct cli *cli);
-} scripts[] = {
-    {"bash", print_bash},
-    {"zsh", print_zsh},
-    {"topics", print_topics},
+} modes[] = {
+    {"bash", 1, 1, print_bash},
+    {"zsh", 1, 1, print_zsh},
+    {"topics", 1, 1, print_topics},
+    {"words", 2, BI_WORDS_MAX, complete_word},
 };
 
-static const struct script *find_script(const char *name)
-{
-    for (size_t i = 0; i < sizeof(scripts) / sizeof(scripts[0]); i++)
-        if (strcmp(scripts[i].name, name) == 0)
-            return &scripts[i];
-    return NULL;
-}
+static const struct mode *mode;
 
 static int check(struct cli *cli)
 {
-    if (find_script(cli->words[0]) != NULL)
-        return BI_EXIT_OK;
-    return bi_cli_usage_error(cli, "\"%.60s\" is not bash, zsh or topics", cli->words[0]);
+    int exit = bi_verb_check_words(cli, 1, BI_WORDS_MAX);
+    if (exit != BI_EXIT_OK)
+        return exit;
+    for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]) && mode == NULL; i++)
+        if (strcmp(modes[i].name, cli->words[0]) == 0)
+            mode = &modes[i];
+    if (mode == NULL)
+        return bi_cli_usage_error(cli, "\"%.60s\" is not bash, zsh or topics", cli->words[0]);
+    return bi_verb_check_words(cli, mode->min, mode->max);
 }
 
 static int run(struct cli *cli)
 {
-    return find_script(cli->words[0])->print(cli);
+    return mode->print(cli);
 }
 
 static const char details[] =
@@ -156,18 +381,15 @@ static const char details[] =
     "  source <(bide completion bash)          now, in bash\n"
     "  bide completion zsh > ~/.zfunc/_bide    for zsh; must be in fpath\n"
     "\n"
-    "\"bide completion topics\" prints the topics of a server, for the scripts. It gives up\n"
-    "after two seconds.\n";
+    "\"bide completion topics\" prints the topics of a server. It gives up after two seconds.\n"
+    "The scripts call \"bide completion words -- WORD...\", which completes the last word.\n";
 
 const struct verb bi_verb_completion = {
     .name = "completion",
-    .group = BI_GROUP_SELF,
     .usage = "bash|zsh|topics",
     .summary = "print a shell completion script",
     .details = details,
-    .min = 1,
-    .max = 1,
-    .traits = BI_VERB_NO_QUEUE | BI_VERB_NO_CONFIG,
+    .traits = BI_VERB_NO_QUEUE | BI_VERB_NO_CONFIG | BI_VERB_COUNTS_WORDS,
     .check = check,
     .run = run,
 };

@@ -76,6 +76,7 @@ static const struct {
 static bool apply_setting(void *user, const char *name, const char *value, char *error)
 {
     struct suggestion suggestion = BI_SUGGEST_INIT;
+
     for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]); i++) {
         if (strcmp(settings[i].name, name) == 0)
             return settings[i].set(user, value, error);
@@ -88,23 +89,12 @@ static bool apply_setting(void *user, const char *name, const char *value, char 
         error, "unknown setting \"%.60s\"; the settings are url, secret_file and color", name);
 }
 
-/* False: there is none. */
-static bool user_config_path(char *path, size_t size)
-{
-    const char *config = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
-    int length = 0;
-    if (config != NULL && config[0] == '/')
-        length = snprintf(path, size, "%s/bide/bide.conf", config);
-    else if (home != NULL && home[0] == '/')
-        length = snprintf(path, size, "%s/.config/bide/bide.conf", home);
-    return length > 0 && (size_t)length < size;
-}
-
 /* Rejects a config file that another user could have written: it could name that user's server. */
 static bool check_config_owner(const struct stat *info, const char *path, char *error)
 {
     bool writable = (info->st_mode & S_IWOTH) != 0 && !S_ISCHR(info->st_mode); /* /dev/null */
     bool good = bi_user_server_trusts_uid(info->st_uid) && !writable;
+
     return good ||
            bi_errmsg_set(
                error,
@@ -118,6 +108,7 @@ static bool read_config(struct cli *cli, const char *path, bool *exists, char *e
 {
     struct stat info;
     FILE *file = bi_conffile_open(path, CONFIG_TIMEOUT_MS, &info);
+
     *exists = file != NULL || (errno != ENOENT && errno != ENOTDIR);
     if (file == NULL)
         return !*exists ||
@@ -132,7 +123,9 @@ int bi_connect_load_config(struct cli *cli)
 {
     char path[1200], error[BI_ERRMSG_SIZE];
     bool exists = false;
-    bool good = (!user_config_path(path, sizeof(path)) || read_config(cli, path, &exists, error)) &&
+
+    bool good = (!bi_user_server_config_path(path, sizeof(path), "bide.conf") ||
+                 read_config(cli, path, &exists, error)) &&
                 (exists || read_config(cli, SYSTEM_CONFIG, &exists, error));
     return good ? BI_EXIT_OK : bi_cli_error(cli, BI_EXIT_USAGE, "%s", error);
 }
@@ -197,6 +190,7 @@ static void add_secret_file(char *full, const char *url, bool is_explicit)
     if (file == NULL || file[0] == 0 || strncmp(url, "beanstalk:", strlen("beanstalk:")) != 0 ||
         bi_url_has_secret(url))
         return;
+
     const char *prefix = strchr(url, '?') == NULL ? "?secret_file=" : "&secret_file=";
     size_t size = strlen(full);
     if (bi_url_from_path(param, prefix, file) && size + strlen(param) < FULL_URL_MAX) {
@@ -310,6 +304,7 @@ static int wait_for_system_server(struct cli *cli)
 {
     struct peer_listener listener;
     int exit;
+
     int64_t end = bi_clock_boot() + SYSTEM_WAIT_US;
     while (bi_clock_boot() < end) {
         nanosleep(&(struct timespec){.tv_nsec = SYSTEM_POLL_NS}, NULL);
@@ -360,6 +355,7 @@ static int open_default(struct cli *cli)
     /* Another user may have created the directory with a server in it. */
     if (server.unsafe)
         return bi_cli_error(cli, BI_EXIT_NO_QUEUE, "%s", error);
+
     /* A user server that listens is used, also if it cannot be opened: jobs must not go to another queue
      * because of an error. */
     if (located && bi_user_server_find(&server))
@@ -369,6 +365,7 @@ static int open_default(struct cli *cli)
             note_unserved_file(cli, &server);
         return exit;
     }
+
     exit = listener.untrusted ? report_untrusted(cli, &listener) : BI_EXIT_OK;
     if (exit != BI_EXIT_OK)
         return exit;
@@ -378,6 +375,7 @@ static int open_default(struct cli *cli)
         return bi_cli_error(cli, BI_EXIT_NO_QUEUE,
                             "no server answers on " LOCAL_NAME
                             ", and no user server is started; set --url or BIDE_URL");
+
     if (!located)
         return bi_cli_error(cli, BI_EXIT_NO_QUEUE, "%s", error);
     exit = bi_user_server_start(cli, &server);
@@ -388,6 +386,7 @@ static int open_default(struct cli *cli)
 static const char *find_url(const struct cli *cli, const char **source)
 {
     const char *environment = getenv("BIDE_URL");
+
     *source = NULL;
     if (cli->url != NULL)
         return cli->url;

@@ -11,7 +11,8 @@
 
 /* ---- lookup ---- */
 
-static const struct flag *find_name(const struct flag_parser *parser, const char *name, size_t size)
+const struct flag *bi_flag_find_name(const struct flag_parser *parser, const char *name,
+                                     size_t size)
 {
     for (int t = 0; t < 2; t++)
         for (const struct flag *flag = parser->tables[t]; flag != NULL && flag->name != NULL;
@@ -21,7 +22,7 @@ static const struct flag *find_name(const struct flag_parser *parser, const char
     return NULL;
 }
 
-static const struct flag *find_letter(const struct flag_parser *parser, char letter)
+const struct flag *bi_flag_find_letter(const struct flag_parser *parser, char letter)
 {
     for (int t = 0; t < 2; t++)
         for (const struct flag *flag = parser->tables[t]; flag != NULL && flag->name != NULL;
@@ -36,6 +37,7 @@ static bool reject_name(const struct flag_parser *parser, const char *name, size
 {
     struct suggestion suggestion = BI_SUGGEST_INIT;
     int shown = size < 60 ? (int)size : 60;
+
     for (int t = 0; t < 2; t++)
         for (const struct flag *flag = parser->tables[t]; flag != NULL && flag->name != NULL;
              flag++)
@@ -44,6 +46,17 @@ static bool reject_name(const struct flag_parser *parser, const char *name, size
         return bi_errmsg_set(error, "unknown flag --%.*s", shown, name);
     return bi_errmsg_set(error, "unknown flag --%.*s; did you mean --%s?", shown, name,
                          suggestion.best);
+}
+
+const char *bi_flag_next_choice(const char **at, size_t *size)
+{
+    const char *choice = *at;
+
+    if (*choice == 0)
+        return NULL;
+    *size = strcspn(choice, "|");
+    *at += *size + (choice[*size] == '|');
+    return choice;
 }
 
 /* ---- parsing ---- */
@@ -62,6 +75,7 @@ static bool parse_value(struct flag_parser *parser, const struct flag *flag, con
                         char *error)
 {
     const char *text = given != NULL ? given : *parser->argv;
+
     if (text == NULL)
         return bi_errmsg_set(error, "--%s wants a value: --%s %s", flag->name, flag->name,
                              flag->value_name);
@@ -74,7 +88,8 @@ static bool parse_long(struct flag_parser *parser, char *error)
 {
     const char *name = *parser->argv++ + 2;
     size_t size = strcspn(name, "=");
-    const struct flag *flag = find_name(parser, name, size);
+
+    const struct flag *flag = bi_flag_find_name(parser, name, size);
     if (flag == NULL)
         return reject_name(parser, name, size, error);
     const char *given = name[size] == '=' ? name + size + 1 : NULL;
@@ -88,7 +103,7 @@ static bool parse_long(struct flag_parser *parser, char *error)
 static bool parse_short(struct flag_parser *parser, char *error)
 {
     for (const char *at = *parser->argv++ + 1; *at != 0; at++) {
-        const struct flag *flag = find_letter(parser, *at);
+        const struct flag *flag = bi_flag_find_letter(parser, *at);
         if (flag == NULL)
             return bi_errmsg_set(error, "unknown flag -%c", *at);
         if (flag->value_name != NULL)
@@ -119,6 +134,7 @@ bool bi_flag_parse_args(struct flag_parser *parser, char *error)
             parse_rest(parser);
             break;
         }
+
         if (word[0] == '-' && word[1] == '-')
             good = parse_long(parser, error);
         else if (word[0] == '-' && word[1] != 0)
@@ -139,6 +155,7 @@ bool bi_flag_parse_args(struct flag_parser *parser, char *error)
 static bool parse_digits(const char *text, uint64_t max, uint64_t *number)
 {
     char *end;
+
     if (text[0] == 0 || text[strspn(text, "0123456789")] != 0)
         return false;
     errno = 0;
@@ -199,6 +216,7 @@ bool bi_flag_parse_priority(const char *text, void *to, char *error)
 bool bi_flag_parse_retries(const char *text, void *to, char *error)
 {
     uint64_t number;
+
     if (strcmp(text, "unlimited") == 0 || strcmp(text, "forever") == 0) {
         *(int64_t *)to = BIDE_NO_RETRY_LIMIT;
         return true;
@@ -238,6 +256,7 @@ bool bi_flag_parse_size(const char *text, void *to, char *error)
     size_t size = strspn(text, "0123456789");
     if (size < sizeof(digits))
         memcpy(digits, text, size);
+
     for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
         if (strcmp(text + size, units[i].unit) != 0)
             continue;

@@ -88,6 +88,14 @@ struct flag_parser {
     bool stop_at_word; /* stop at the first word, which stays in argv */
 };
 
+/* Return the flag of a name or letter; NULL: none. */
+const struct flag *bi_flag_find_name(const struct flag_parser *parser, const char *name,
+                                     size_t size);
+const struct flag *bi_flag_find_letter(const struct flag_parser *parser, char letter);
+
+/* Returns the next part of "a|b|c" and its size, and advances at; NULL after the last. */
+const char *bi_flag_next_choice(const char **at, size_t *size);
+
 /* False with an error message. */
 bool bi_flag_parse_args(struct flag_parser *parser, char *error);
 

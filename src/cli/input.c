@@ -2,7 +2,9 @@
 #include "cli/input.h"
 
 #include "cli/interrupt.h"
+#include "cli/print.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -24,20 +26,16 @@ void bi_input_done(struct input *input)
 
 /* ---- records ---- */
 
-static void reset(struct input *input)
-{
-    input->start = input->searched = input->end = 0;
-}
-
 /* There is no separator: the record is the rest of the input, or not complete yet. */
 static enum bi_input_status take_remainder(struct input *input, bide_slice *record)
 {
     size_t size = input->end - input->start;
+
     input->searched = input->end;
     if (size > input->limit)
         input->skipping = true;
     if (input->skipping)
-        reset(input);
+        input->start = input->searched = input->end = 0;
     if (!input->eof)
         return BI_INPUT_NEED_MORE;
     if (input->skipping) {
@@ -45,6 +43,7 @@ static enum bi_input_status take_remainder(struct input *input, bide_slice *reco
         input->number++;
         return BI_INPUT_TOO_LONG;
     }
+
     if (size == 0)
         return BI_INPUT_EOF;
     *record = (bide_slice){input->data + input->start, size};
@@ -77,6 +76,8 @@ enum bi_input_status bi_input_next(struct input *input, bide_slice *record)
 static bool make_room(struct input *input)
 {
     size_t pending = input->end - input->start;
+
+    assert(input->start <= input->end && input->end <= input->room);
     if (input->start > 0 && pending > 0)
         memmove(input->data, input->data + input->start, pending);
     input->searched -= input->start;
@@ -84,6 +85,7 @@ static bool make_room(struct input *input)
     input->end = pending;
     if (input->room - pending >= CHUNK)
         return true;
+
     size_t room = pending + CHUNK > 2 * input->room ? pending + CHUNK : 2 * input->room;
     char *data = realloc(input->data, room);
     if (data == NULL)
@@ -117,6 +119,7 @@ bool bi_input_read_all(int fd, bide_buf **buf)
 {
     struct input input;
     bool good = true;
+
     bi_input_init(&input, fd, 0, BI_INPUT_TOTAL_MAX);
     while (good && !input.eof) {
         good = make_room(&input);
@@ -132,12 +135,75 @@ bool bi_input_read_all(int fd, bide_buf **buf)
             good = false;
         }
     }
+
     if (good && (*buf = bide_buf_new(input.data, input.end)) == NULL) {
         errno = ENOMEM;
         good = false;
     }
+
     int saved = errno;
     bi_input_done(&input);
     errno = saved;
     return good;
+}
+
+/* ---- outcomes ---- */
+
+/* Without room for another range, the last one is extended and becomes unknown. */
+static void add_range(struct line_status *line_status, uint64_t line, enum bi_line_outcome outcome)
+{
+    size_t count = line_status->range_count;
+    struct line_range *last = count == 0 ? NULL : &line_status->ranges[count - 1];
+
+    if (last != NULL && last->outcome == outcome) {
+        last->last = line;
+    } else if (count < BI_LINE_RANGES_MAX) {
+        line_status->ranges[line_status->range_count++] = (struct line_range){outcome, line, line};
+    } else if (last != NULL) {
+        last->last = line;
+        last->outcome = BI_LINE_UNKNOWN;
+    }
+}
+
+void bi_input_add_outcome(struct line_status *line_status, uint64_t line,
+                          enum bi_line_outcome outcome)
+{
+    if (line_status->range_count == 0 && outcome == BI_LINE_DONE)
+        line_status->last_done = line;
+    else
+        add_range(line_status, line, outcome);
+}
+
+bool bi_input_can_resume(const struct line_status *line_status)
+{
+    for (size_t i = 0; i < line_status->range_count; i++)
+        if (line_status->ranges[i].outcome != BI_LINE_NOT_STORED)
+            return false;
+    return true;
+}
+
+static int format_range(const struct line_range *range, const char *unit, char *to, size_t size)
+{
+    static const char *const outcomes[] = {"stored", "unknown (the reply was lost)", "not stored"};
+    char first[32], last[32];
+
+    bi_print_number(first, range->first);
+    bi_print_number(last, range->last);
+    if (range->first == range->last)
+        return snprintf(to, size, "%s %s is %s", unit, first, outcomes[range->outcome]);
+    return snprintf(to, size, "%ss %s to %s are %s", unit, first, last, outcomes[range->outcome]);
+}
+
+void bi_input_format_outcomes(const struct line_status *line_status, const char *unit, char *to,
+                              size_t size)
+{
+    size_t used = 0;
+
+    to[0] = 0;
+    for (size_t i = 0; i < line_status->range_count && used < size; i++) {
+        if (i > 0)
+            used += (size_t)snprintf(to + used, size - used, "; ");
+        if (used < size)
+            used += (size_t)format_range(&line_status->ranges[i], unit, to + used, size - used);
+    }
 }

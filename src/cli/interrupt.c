@@ -3,6 +3,7 @@
 
 #include "util/thread.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -37,6 +38,7 @@ static long long now_ms(void)
 static void on_signal(int number)
 {
     int saved = errno;
+
     long long first = 0, now = now_ms();
     if (!atomic_compare_exchange_strong(&state.first_ms, &first, now)) {
         if (now - first >= REPEAT_MS)
@@ -65,6 +67,7 @@ static void *shut_down(void *unused)
 static void install_handler(int number)
 {
     struct sigaction action, before;
+
     memset(&action, 0, sizeof(action));
     action.sa_handler = on_signal;
     action.sa_flags = SA_RESTART; /* a line is written to its end */
@@ -74,6 +77,7 @@ static void install_handler(int number)
 
 int bi_interrupt_watch(const struct cli *cli, bide *queue)
 {
+    assert(!state.running);
     state.notify_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     state.stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     state.queue = queue;
@@ -113,24 +117,30 @@ int bi_interrupt_exit(void)
     return 128 + atomic_load(&state.signal);
 }
 
+/* Waits until the descriptor is ready. False with errno: EINTR after a signal that is watched. */
+static bool wait_ready(int fd, short events)
+{
+    struct pollfd fds[] = {{.fd = fd, .events = events}, {.fd = state.notify_fd, .events = POLLIN}};
+
+    for (;;) {
+        int ready = poll(fds, 2, -1), error = bi_interrupted() ? EINTR : errno;
+        if (bi_interrupted() || (ready < 0 && error != EINTR)) {
+            errno = error;
+            return false;
+        }
+        if (ready > 0 && fds[0].revents != 0)
+            return true;
+    }
+}
+
 ssize_t bi_interrupt_read(int fd, void *data, size_t size)
 {
-    for (;;) {
-        struct pollfd fds[] = {{.fd = fd, .events = POLLIN},
-                               {.fd = state.notify_fd, .events = POLLIN}};
-        int ready = poll(fds, 2, -1);
-        if (bi_interrupted()) {
-            errno = EINTR;
-            return -1;
-        }
-        if (ready < 0 && errno != EINTR)
-            return -1;
-        if (ready <= 0 || fds[0].revents == 0)
-            continue;
+    while (wait_ready(fd, POLLIN)) {
         ssize_t got = read(fd, data, size);
         if (got >= 0 || errno != EINTR)
             return got;
     }
+    return -1;
 }
 
 /* A pipe that is ready accepts this much without blocking. */
@@ -138,24 +148,16 @@ ssize_t bi_interrupt_read(int fd, void *data, size_t size)
 
 bool bi_interrupt_write(int fd, const void *data, size_t size)
 {
-    const char *at = data, *end = at + size;
-    while (at < end) {
-        struct pollfd fds[] = {{.fd = fd, .events = POLLOUT},
-                               {.fd = state.notify_fd, .events = POLLIN}};
-        int ready = poll(fds, 2, -1);
-        if (bi_interrupted()) {
-            errno = EINTR;
+    const char *at = data;
+
+    while (size > 0) {
+        if (!wait_ready(fd, POLLOUT))
             return false;
-        }
-        if (ready < 0 && errno != EINTR)
-            return false;
-        if (ready <= 0 || fds[0].revents == 0)
-            continue;
-        ssize_t wrote =
-            write(fd, at, (size_t)(end - at) < WRITE_MAX ? (size_t)(end - at) : WRITE_MAX);
+        ssize_t wrote = write(fd, at, size < WRITE_MAX ? size : WRITE_MAX);
         if (wrote < 0 && errno != EINTR && errno != EAGAIN)
             return false;
         at += wrote > 0 ? wrote : 0;
+        size -= wrote > 0 ? (size_t)wrote : 0;
     }
     return true;
 }

@@ -3,8 +3,8 @@
 
 #include "cli/interrupt.h"
 #include "cli/ordered_pipeline.h"
-#include "cli/presence.h"
 #include "cli/progress.h"
+#include "util/keyed_hash.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -141,6 +141,15 @@ static int list_topic(struct job_scan *scan, const char *topic, struct progress 
 
 /* ---- a plain beanstalkd ---- */
 
+void bi_job_scan_make_topic(char name[BI_JOB_SCAN_TOPIC_SIZE], const char *prefix)
+{
+    struct bi_hash_secret random;
+
+    bi_keyed_hash_generate_secret(&random);
+    snprintf(name, BI_JOB_SCAN_TOPIC_SIZE, "%.24s%016llx%016llx", prefix,
+             (unsigned long long)random.key[0], (unsigned long long)random.key[1]);
+}
+
 static int count_expected(struct job_scan *scan)
 {
     bide_stats stats;
@@ -155,12 +164,12 @@ static int count_expected(struct job_scan *scan)
 /* Learns the last id by a job that is put and deleted again. */
 static int find_last_id(struct job_scan *scan)
 {
-    char topic[BI_PRESENCE_TOPIC_SIZE];
+    char topic[BI_JOB_SCAN_TOPIC_SIZE];
     bide_put_options options = BIDE_PUT_OPTIONS_INIT;
     uint64_t id = 0;
 
     options.delay_ms = PROBE_DELAY_MS;
-    bi_presence_make_topic(topic, BI_PRESENCE_PROBE_PREFIX);
+    bi_job_scan_make_topic(topic, BI_JOB_SCAN_PROBE_PREFIX);
     int code = bide_put(scan->queue, topic, "", 0, &options, &id);
     if (code == BIDE_DRAINING)
         return count_expected(scan);
@@ -224,7 +233,7 @@ static bool is_wanted(const struct job_scan *scan, const bide_job *job)
         return false;
     /* The probe of a scan that was killed before it could delete it. */
     if (scan->plain &&
-        strncmp(job->topic, BI_PRESENCE_PROBE_PREFIX, strlen(BI_PRESENCE_PROBE_PREFIX)) == 0)
+        strncmp(job->topic, BI_JOB_SCAN_PROBE_PREFIX, strlen(BI_JOB_SCAN_PROBE_PREFIX)) == 0)
         return false;
     for (size_t i = 0; i < scan->topic_count; i++)
         if (strcmp(scan->topics[i], job->topic) == 0)

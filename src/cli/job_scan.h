@@ -32,6 +32,13 @@ struct job_scan {
     uint64_t unreadable;     /* damaged jobs that were reported and left out */
 };
 
+/* The prefix of topics that exist only to find something out. */
+#define BI_JOB_SCAN_PROBE_PREFIX "bide-probe-"
+#define BI_JOB_SCAN_TOPIC_SIZE   64
+
+/* Writes the prefix (at most 24 characters) and a random suffix: a topic that no one else has. */
+void bi_job_scan_make_topic(char name[BI_JOB_SCAN_TOPIC_SIZE], const char *prefix);
+
 /* Waits until the queue has loaded its stored jobs. BI_EXIT_OK, or reports what failed, or the exit
  * code of an interrupt. */
 int bi_job_scan_open(struct job_scan *scan, const struct cli *cli, bide *queue);

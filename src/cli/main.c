@@ -26,6 +26,7 @@ static struct info_flags info_flags;
 static bool parse_color(const char *text, void *to, char *error)
 {
     static const char *const names[] = {"auto", "always", "never"};
+
     for (int i = 0; i < 3; i++) {
         if (strcmp(text, names[i]) == 0) {
             *(enum bi_color *)to = (enum bi_color)i;
@@ -70,36 +71,31 @@ static void detect_json(struct cli *cli, const char *const *rest)
             cli->json = true;
 }
 
-static int reject_verb(struct cli *cli, const char *const *argv)
-{
-    detect_json(cli, argv + 1);
-    return bi_verb_reject(cli, argv[0]);
-}
-
 static int reject_flags(struct cli *cli, const struct flag_parser *parser, const char *error)
 {
     detect_json(cli, parser->argv);
     return bi_cli_usage_error(cli, "%s", error);
 }
 
-static int check_words(struct cli *cli)
+static int check_words(const struct cli *cli)
 {
-    const struct verb *verb = cli->verb;
-    if (cli->word_count < verb->min)
-        return bi_cli_usage_error(cli, "missing argument: bide %s %s", verb->name, verb->usage);
-    if (cli->word_count > verb->max)
-        return bi_cli_usage_error(cli, "unexpected argument \"%.60s\": bide %s %s",
-                                  cli->words[verb->max], verb->name, verb->usage);
-    return BI_EXIT_OK;
+    struct usage usage;
+    if ((cli->verb->traits & BI_VERB_COUNTS_WORDS) != 0)
+        return BI_EXIT_OK;
+    bi_verb_parse_usage(&usage, cli->verb->usage);
+    return bi_verb_check_words(cli, usage.required, usage.repeats ? BI_WORDS_MAX : usage.count);
 }
 
 /* Parses the arguments after the verb. */
 static int parse_arguments(struct cli *cli, struct flag_parser *parser)
 {
     char error[BI_ERRMSG_SIZE];
+
     cli->verb = bi_verb_find(parser->argv[0]);
-    if (cli->verb == NULL)
-        return reject_verb(cli, parser->argv);
+    if (cli->verb == NULL) {
+        detect_json(cli, parser->argv + 1);
+        return bi_verb_reject(cli, parser->argv[0]);
+    }
     parser->argv++;
     parser->tables[0] = cli->verb->flags;
     parser->tables[1] = bi_verb_common_flags(cli);
@@ -107,6 +103,7 @@ static int parse_arguments(struct cli *cli, struct flag_parser *parser)
     parser->has_program = (cli->verb->traits & BI_VERB_PROGRAM) != 0;
     if (!bi_flag_parse_args(parser, error))
         return reject_flags(cli, parser, error);
+
     cli->words = parser->words;
     cli->word_count = parser->word_count;
     cli->program = parser->program;
@@ -116,6 +113,7 @@ static int parse_arguments(struct cli *cli, struct flag_parser *parser)
 static int parse_command(struct cli *cli, const char *const *argv, const char **words)
 {
     char error[BI_ERRMSG_SIZE];
+
     struct flag_parser parser = {
         .tables = {bi_verb_common_flags(cli), NULL},
         .argv = argv,
@@ -124,11 +122,12 @@ static int parse_command(struct cli *cli, const char *const *argv, const char **
     };
     if (!bi_flag_parse_args(&parser, error))
         return reject_flags(cli, &parser, error);
+
     if (parser.argv[0] != NULL)
         return parse_arguments(cli, &parser);
     if (info_flags.help || info_flags.version)
         return BI_EXIT_OK;
-    bi_help_print_all(stderr);
+    bi_verb_print_help(stderr);
     return BI_EXIT_USAGE;
 }
 
@@ -180,30 +179,30 @@ static int print_info(const struct cli *cli)
     if (info_flags.version)
         printf("bide %s\n", bide_version());
     else if (cli->verb == NULL)
-        bi_help_print_all(stdout);
+        bi_verb_print_help(stdout);
     else
-        bi_help_print_verb(stdout, cli->verb);
+        bi_verb_print_verb_help(stdout, cli->verb);
     return bi_cli_flush(cli);
-}
-
-/* The exit code of the verb has precedence over that of its output. */
-static int finish(struct cli *cli, int exit)
-{
-    int flushed = bi_cli_flush(cli);
-    bi_interrupt_stop();
-    return bi_connect_close(cli, cli->queue, cli->shown, exit == BI_EXIT_OK ? flushed : exit);
 }
 
 static int run(struct cli *cli)
 {
+    unsigned traits = cli->verb->traits;
     int exit = cli->verb->check == NULL ? BI_EXIT_OK : cli->verb->check(cli);
-    if (exit == BI_EXIT_OK && (cli->verb->traits & BI_VERB_NO_CONFIG) == 0)
+
+    if (exit == BI_EXIT_OK && (traits & BI_VERB_NO_CONFIG) == 0)
         exit = bi_connect_load_config(cli);
-    if (exit == BI_EXIT_OK && (cli->verb->traits & BI_VERB_NO_QUEUE) == 0)
+    if (exit == BI_EXIT_OK && (traits & BI_VERB_NO_QUEUE) == 0)
         exit = bi_connect_open(cli);
+    if (exit == BI_EXIT_OK && (traits & (BI_VERB_INTERRUPT | BI_VERB_FINISH)) != 0)
+        exit = bi_interrupt_watch(cli, (traits & BI_VERB_INTERRUPT) != 0 ? cli->queue : NULL);
     if (exit == BI_EXIT_OK)
         exit = cli->verb->run(cli);
-    return finish(cli, exit);
+
+    /* The exit code of the verb has precedence over that of its output. */
+    int flushed = bi_cli_flush(cli);
+    bi_interrupt_stop();
+    return bi_connect_close(cli, cli->queue, cli->shown, exit == BI_EXIT_OK ? flushed : exit);
 }
 
 /*
@@ -225,12 +224,14 @@ int main(int argc, char **argv)
     };
     const char **words;
     const char *const *arguments;
+
     set_locale();
     signal(SIGPIPE, SIG_IGN);
     signal(SIGCHLD, SIG_DFL); /* if it is inherited as ignored, waitpid() returns no status */
     if (argc < 1 || !open_standard_fds() || (arguments = mask_secrets(argc, argv)) == NULL ||
         (words = calloc((size_t)argc + 2, sizeof(*words))) == NULL)
         return BI_EXIT_FAILED;
+
     int exit = parse_command(&cli, arguments + 1, words);
     if (exit == BI_EXIT_OK)
         exit = info_flags.help || info_flags.version ? print_info(&cli) : run(&cli);

@@ -17,6 +17,7 @@ static size_t decode_utf8(const unsigned char *at, size_t size, uint32_t *point)
                     : (at[0] & 0xf0) == 0xe0 ? 3
                     : (at[0] & 0xf8) == 0xf0 ? 4
                                              : 0;
+
     if (length == 0 || length > size)
         return 0;
     *point = length == 1 ? at[0] : at[0] & (0x7fu >> length);
@@ -25,6 +26,7 @@ static size_t decode_utf8(const unsigned char *at, size_t size, uint32_t *point)
             return 0;
         *point = *point << 6 | (at[i] & 0x3fu);
     }
+
     bool good =
         *point >= min_point[length] && *point <= 0x10ffff && (*point < 0xd800 || *point > 0xdfff);
     return good ? length : 0;
@@ -62,23 +64,10 @@ static void write_escape(FILE *to, unsigned char byte)
         fprintf(to, "\\x%02x", byte);
 }
 
-void bi_print_bytes(FILE *to, bool terminal, const void *data, size_t size)
+/* The same for text of several lines. */
+static size_t text_length(const unsigned char *at, size_t size)
 {
-    const unsigned char *bytes = data;
-    if (!terminal) {
-        if (size > 0)
-            fwrite(data, 1, size, to);
-        return;
-    }
-    for (size_t i = 0; i < size;) {
-        bool keep_as_is = bytes[i] == '\n' || bytes[i] == '\t';
-        size_t length = keep_as_is ? 1 : safe_length(bytes + i, size - i);
-        if (length == 0)
-            write_escape(to, bytes[i]);
-        else
-            fwrite(bytes + i, 1, length, to);
-        i += length == 0 ? 1 : length;
-    }
+    return at[0] == '\n' || at[0] == '\t' ? 1 : safe_length(at, size);
 }
 
 /* Returns how many bytes can be piped unchanged: a character or byte that is not a control. */
@@ -91,12 +80,12 @@ static size_t raw_length(const unsigned char *at, size_t size)
     return point < 0x20 || (point >= 0x7f && point <= 0x9f) ? 0 : length;
 }
 
-void bi_print_line(FILE *to, bool terminal, const void *data, size_t size)
+/* Escapes the bytes for which length_of returns 0. */
+static void write_escaped(FILE *to, const unsigned char *bytes, size_t size,
+                          size_t (*length_of)(const unsigned char *at, size_t size))
 {
-    const unsigned char *bytes = data;
     for (size_t i = 0; i < size;) {
-        size_t length =
-            terminal ? safe_length(bytes + i, size - i) : raw_length(bytes + i, size - i);
+        size_t length = length_of(bytes + i, size - i);
         if (length == 0)
             write_escape(to, bytes[i]);
         else
@@ -105,9 +94,23 @@ void bi_print_line(FILE *to, bool terminal, const void *data, size_t size)
     }
 }
 
+void bi_print_bytes(FILE *to, bool terminal, const void *data, size_t size)
+{
+    if (terminal)
+        write_escaped(to, data, size, text_length);
+    else if (size > 0)
+        fwrite(data, 1, size, to);
+}
+
+void bi_print_line(FILE *to, bool terminal, const void *data, size_t size)
+{
+    write_escaped(to, data, size, terminal ? safe_length : raw_length);
+}
+
 bool bi_print_is_binary(const void *data, size_t size)
 {
     const unsigned char *bytes = data;
+
     for (size_t i = 0, length; i < size; i += length) {
         uint32_t point = 0;
         length = decode_utf8(bytes + i, size - i, &point);
@@ -121,6 +124,7 @@ void bi_print_sanitize(char *to, size_t room, const char *text)
 {
     const unsigned char *bytes = (const unsigned char *)text;
     size_t size = strlen(text), out = 0;
+
     for (size_t i = 0; i < size;) {
         uint32_t point;
         size_t length = decode_utf8(bytes + i, size - i, &point);
@@ -149,6 +153,7 @@ static size_t render_char(const unsigned char *at, size_t size, char *shown, int
 {
     int width;
     size_t length = bi_print_char_width(at, size, &width);
+
     *columns = 1;
     if (length == 1 && (at[0] == '\n' || at[0] == '\t' || at[0] == '\r'))
         memcpy(shown, " ", 2);
@@ -166,6 +171,7 @@ size_t bi_print_excerpt(char *to, size_t width, const void *data, size_t size)
 {
     const unsigned char *bytes = data;
     size_t used = 0, out = 0, cut_out = 0, cut_used = 0, i = 0;
+
     to[0] = 0;
     while (i < size) {
         char shown[8];
@@ -183,6 +189,7 @@ size_t bi_print_excerpt(char *to, size_t width, const void *data, size_t size)
             cut_used = used;
         }
     }
+
     if (i == size || width == 0)
         return used;
     memcpy(to + cut_out, "…", sizeof("…"));
@@ -193,6 +200,7 @@ size_t bi_print_width(const char *text)
 {
     const unsigned char *bytes = (const unsigned char *)text;
     size_t width = 0, size = strlen(text);
+
     for (size_t i = 0; i < size;) {
         char shown[8];
         int columns;
@@ -231,6 +239,7 @@ enum bi_print_style bi_print_state_style(bide_state state)
 void bi_print_number(char *to, uint64_t number)
 {
     char digits[24];
+
     int size = snprintf(digits, sizeof(digits), "%llu", (unsigned long long)number);
     for (int i = 0; i < size; i++) {
         *to++ = digits[i];
@@ -245,6 +254,7 @@ void bi_print_size(char *to, uint64_t bytes)
     static const char *const units[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
     double value = (double)bytes / 1024;
     int unit = 0;
+
     if (bytes < 1024) {
         snprintf(to, 32, "%u B", (unsigned)bytes);
         return;
@@ -274,11 +284,19 @@ static void print_property_name(const struct cli *cli, const char *name)
 void bi_print_property(const struct cli *cli, const char *name, const char *format, ...)
 {
     va_list args;
+
     va_start(args, format);
     print_property_name(cli, name);
     vprintf(format, args);
     va_end(args);
     putchar('\n');
+}
+
+void bi_print_property_number(const struct cli *cli, const char *name, uint64_t number)
+{
+    char text[32];
+    bi_print_count(cli, text, number);
+    bi_print_property(cli, name, "%s", text);
 }
 
 void bi_print_property_bytes(const struct cli *cli, const char *name, const void *data, size_t size)

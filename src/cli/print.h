@@ -82,6 +82,8 @@ void bi_table_free(struct table *table);
 /* Prints a "name    value" line. */
 void bi_print_property(const struct cli *cli, const char *name, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/* The same for a number, as bi_print_count(). */
+void bi_print_property_number(const struct cli *cli, const char *name, uint64_t number);
 /* The same for bytes. */
 void bi_print_property_bytes(const struct cli *cli, const char *name, const void *data,
                              size_t size);

@@ -20,16 +20,12 @@ void bi_progress_begin(struct progress *progress, const struct cli *cli, const c
         .cli = cli, .label = label, .total = total, .began_us = bi_clock_boot(), .drawn_us = 0};
 }
 
-static bool is_enabled(const struct cli *cli)
-{
-    return cli->err_terminal && !cli->quiet && !cli->json;
-}
-
 static size_t format_bar(char *to, const struct progress *progress)
 {
     uint64_t done_capped = progress->done < progress->total ? progress->done : progress->total;
     size_t full = (size_t)((double)done_capped / (double)progress->total * BAR_WIDTH);
     char bar[BAR_WIDTH + 1];
+
     memset(bar, ' ', BAR_WIDTH);
     memset(bar, '=', full);
     if (full < BAR_WIDTH)
@@ -42,6 +38,7 @@ static size_t format_bar(char *to, const struct progress *progress)
 static void format_time_left(char *to, size_t size, const struct progress *progress, double rate)
 {
     char left[BI_DATETIME_SIZE];
+
     to[0] = 0;
     if (progress->total <= progress->done || rate <= 0)
         return;
@@ -55,6 +52,7 @@ static void format_time_left(char *to, size_t size, const struct progress *progr
 static void draw_line(struct progress *progress, const char *line, int64_t now)
 {
     struct winsize window = {.ws_col = 0};
+
     if (ioctl(STDERR_FILENO, TIOCGWINSZ, &window) != 0 || window.ws_col == 0)
         window.ws_col = 80;
     fprintf(stderr, "\r%.*s\x1b[K", window.ws_col - 1, line);
@@ -66,6 +64,7 @@ static void draw(struct progress *progress, int64_t now)
 {
     char bar[64] = "", done[32], total[32], of[48] = "", rate_text[32], left[96], line[400];
     double rate = (double)progress->done * 1e6 / (double)(now - progress->began_us + 1);
+
     if (progress->total > 0) {
         format_bar(bar, progress);
         bi_print_number(total, progress->total);
@@ -81,8 +80,9 @@ static void draw(struct progress *progress, int64_t now)
 
 static bool is_due(const struct progress *progress, int64_t now)
 {
-    return is_enabled(progress->cli) && now - progress->began_us >= FIRST_DRAW_US &&
-           now - progress->drawn_us >= REDRAW_US;
+    const struct cli *cli = progress->cli;
+    return cli->err_terminal && !cli->quiet && !cli->json &&
+           now - progress->began_us >= FIRST_DRAW_US && now - progress->drawn_us >= REDRAW_US;
 }
 
 void bi_progress_set(struct progress *progress, uint64_t done)
@@ -97,6 +97,7 @@ void bi_progress_set_elapsed(struct progress *progress)
 {
     int64_t now = bi_clock_boot();
     char time[BI_DATETIME_SIZE], line[200];
+
     if (!is_due(progress, now))
         return;
     bi_duration_format(time, (now - progress->began_us) / 1000000 * 1000);

@@ -8,7 +8,6 @@
  */
 #include "cli/put.h"
 
-#include "cli/input.h"
 #include "cli/interrupt.h"
 #include "cli/print.h"
 #include "op/job_json.h"
@@ -128,7 +127,7 @@ static void print_ready(const struct put_run *run, uint64_t id)
 static void report_success(struct put_run *run, uint64_t number, uint64_t id)
 {
     run->put_count++;
-    bi_line_status_add(&run->line_status, number, BI_LINE_DONE);
+    bi_input_add_outcome(&run->line_status, number, BI_LINE_DONE);
     if (run->ids != NULL) {
         run->ids[run->put_count - 1] = id;
         bi_cli_detail(run->cli, "job %llu", (unsigned long long)id);
@@ -147,8 +146,8 @@ static void report_success(struct put_run *run, uint64_t number, uint64_t id)
 /* A failure that concerns all puts: reported once; which lines are stored is reported at the end. */
 static void report_failure(struct put_run *run, const struct put_result *result, const char *name)
 {
-    bi_line_status_add(&run->line_status, result->number,
-                       result->code == BIDE_EUNKNOWN ? BI_LINE_UNKNOWN : BI_LINE_NOT_STORED);
+    bi_input_add_outcome(&run->line_status, result->number,
+                         result->code == BIDE_EUNKNOWN ? BI_LINE_UNKNOWN : BI_LINE_NOT_STORED);
     if (run->failed)
         return;
     run->failed = true;
@@ -160,7 +159,7 @@ static void report_refusal(struct put_run *run, const struct put_result *result,
     char error[100];
     const char *text = result->error;
 
-    bi_line_status_add(&run->line_status, result->number, BI_LINE_DONE);
+    bi_input_add_outcome(&run->line_status, result->number, BI_LINE_DONE);
     /* cron mails every line; that the job exists already is in the exit code. */
     if (result->code == BIDE_EXISTS && run->cli->quiet) {
         count_refusal(run, bi_cli_exit_code(result->code));
@@ -200,7 +199,7 @@ static void print_resume_hint(const struct put_run *run)
 {
     unsigned long long first = run->line_status.last_done + 1;
 
-    if (!bi_line_status_can_resume(&run->line_status))
+    if (!bi_input_can_resume(&run->line_status))
         bi_cli_note(run->cli,
                     "Check which jobs are stored (\"bide list\") before you put the rest.");
     else if (run->form == BI_PUT_NULLS)
@@ -221,8 +220,8 @@ static void report_position(struct put_run *run)
     if (!must_stop(run) && !run->failed)
         return;
 
-    if (!bi_line_status_can_resume(status))
-        bi_line_status_format(status, unit_name(run), rest, sizeof(rest));
+    if (!bi_input_can_resume(status))
+        bi_input_format_outcomes(status, unit_name(run), rest, sizeof(rest));
     const char *separator = rest[0] == 0 ? "" : "; ";
     bi_print_number(last_done, status->last_done);
     if (status->last_done > 0)

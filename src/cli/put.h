@@ -10,7 +10,7 @@
 #ifndef BI_PUT_H
 #define BI_PUT_H
 
-#include "cli/line_status.h"
+#include "cli/input.h"
 #include "cli/ordered_pipeline.h"
 #include "cli/progress.h"
 
@@ -121,5 +121,19 @@ struct put_run {
 
 /* Puts everything and reports it. Returns an exit code. */
 int bi_put_run(struct put_run *run);
+
+/* ---- waiting for jobs: cmd_wait.c ---- */
+
+/* Fails if no other process can use the queue while this one has it open: the wait would never end. */
+int bi_wait_check(const struct cli *cli);
+
+/*
+ * Waits for all jobs at once, and prints their results in the order given. result_expected: the jobs
+ * were put to keep a result. Returns for one job: BI_EXIT_OK done, also without a result;
+ * BI_EXIT_REFUSED buried; BI_EXIT_NOT_FOUND no such job, or removed before it was done;
+ * BI_EXIT_TIMED_OUT. For several: BI_EXIT_PARTIAL unless all are done.
+ */
+int bi_wait_run(const struct cli *cli, const uint64_t *ids, size_t count, int64_t timeout_ms,
+                bool result_expected);
 
 #endif

@@ -2,24 +2,97 @@
 #include "cli/query.h"
 
 #include "cli/interrupt.h"
-#include "cli/pauses.h"
+#include "cli/transfer.h"
 #include "op/op_check.h"
 #include "util/clock.h"
 #include "util/duration.h"
 
+#include <assert.h>
 #include <string.h>
+
+/* ---- topics ---- */
+
+/* word: the argument that begins with the name. */
+static bool check_name(const char *word, size_t size, char *error)
+{
+    return bi_topic_name_valid((bide_slice){word, size}) ||
+           bi_errmsg_set(error,
+                         "\"%.60s\" is not a valid topic name: 1 to %d letters, digits and "
+                         "-+/;.$_(), no - in front",
+                         word, BIDE_TOPIC_MAX);
+}
 
 bool bi_query_check_topic(const struct cli *cli, const char *word)
 {
-    if (bi_topic_name_valid((bide_slice){word, strlen(word)}))
+    char error[BI_ERRMSG_SIZE];
+    if (check_name(word, strlen(word), error))
         return true;
-    bi_cli_usage_error(
-        cli,
-        "\"%.60s\" is not a valid topic name: 1 to %d letters, digits and -+/;.$_(), no - in "
-        "front",
-        word, BIDE_TOPIC_MAX);
+    bi_cli_usage_error(cli, "%s", error);
     return false;
 }
+
+int bi_query_check_topics(struct cli *cli)
+{
+    for (size_t i = 0; i < cli->word_count; i++)
+        if (!bi_query_check_topic(cli, cli->words[i]))
+            return BI_EXIT_USAGE;
+    return BI_EXIT_OK;
+}
+
+bool bi_query_parse_strategy(const char *text, void *to, char *error)
+{
+    static const char *const names[] = {
+        [BIDE_BY_PRIORITY] = "priority",
+        [BIDE_STRICT] = "strict",
+        [BIDE_WEIGHTED] = "weighted",
+        [BIDE_FAIR] = "fair",
+    };
+
+    for (int i = 0; i < (int)(sizeof(names) / sizeof(names[0])); i++) {
+        if (strcmp(text, names[i]) == 0) {
+            *(bide_strategy *)to = (bide_strategy)i;
+            return true;
+        }
+    }
+    return bi_errmsg_set(error, "is not a strategy: priority, strict, weighted or fair");
+}
+
+/* Parses the weight of the topic that is parsed. */
+static bool parse_weight(struct topic_args *topic_args, const char *word, const char *text,
+                         char *error)
+{
+    char reason[BI_ERRMSG_SIZE];
+    uint64_t weight;
+
+    if (topic_args->strategy != BIDE_BY_PRIORITY && topic_args->strategy != BIDE_WEIGHTED)
+        return bi_errmsg_set(error, "\"%.60s\" has a weight, which needs --strategy weighted",
+                             word);
+    if (!bi_flag_parse_count(text, &weight, reason) || weight == 0 || weight > UINT32_MAX)
+        return bi_errmsg_set(error, "\"%.60s\": a weight must be at least 1", word);
+    topic_args->strategy = BIDE_WEIGHTED;
+    topic_args->weights[topic_args->count] = (uint32_t)weight;
+    return true;
+}
+
+bool bi_query_parse_topics(struct topic_args *topic_args, const char *const *words, size_t count,
+                           char *error)
+{
+    assert(count <= BI_WORDS_MAX);
+    for (topic_args->count = 0; topic_args->count < count; topic_args->count++) {
+        const char *word = words[topic_args->count];
+        size_t size = strcspn(word, ":");
+
+        topic_args->topics[topic_args->count] = (bide_slice){word, size};
+        topic_args->weights[topic_args->count] = 1;
+        if (!check_name(word, size, error))
+            return false;
+        if (word[size] == ':' && !parse_weight(topic_args, word, word + size + 1, error))
+            return false;
+    }
+    return true;
+}
+
+/* ---- results ---- */
 
 int bi_query_report(const struct cli *cli, int code)
 {
@@ -28,12 +101,11 @@ int bi_query_report(const struct cli *cli, int code)
     return bi_cli_report_last(cli, code);
 }
 
-int bi_query_require_topic(const struct cli *cli, const char *topic)
+int bi_query_topic_stats(const struct cli *cli, const char *topic, bide_topic_stats *stats)
 {
-    bide_topic_stats stats;
     char message[BIDE_TOPIC_MAX + 40];
 
-    int code = bide_topic_get_stats(cli->queue, topic, &stats);
+    int code = bide_topic_get_stats(cli->queue, topic, stats);
     if (code != BIDE_NOT_FOUND)
         return bi_query_report(cli, code);
 
@@ -80,7 +152,7 @@ void bi_query_format_duration(char *to, int64_t ms)
 
 void bi_query_format_pause(char *to, const bide_topic_stats *topic)
 {
-    if (bi_pauses_is_endless(topic))
+    if (bi_transfer_is_endless_pause(topic))
         snprintf(to, BI_DATETIME_SIZE, "forever");
     else
         bi_query_format_duration(to, topic->paused ? topic->pause_left_ms : -1);
@@ -91,6 +163,7 @@ void bi_query_print_ready_time(const struct cli *cli, int64_t at_ms)
 {
     char when[BI_DATETIME_SIZE];
     int64_t now_ms = bi_clock_wall() / 1000;
+
     bi_datetime_describe(when, &bi_calendar_local, at_ms, now_ms);
     bi_cli_note(cli, "ready %s", when);
     if (at_ms <= now_ms - 1000)
@@ -103,6 +176,7 @@ static bool parse_state(const struct cli *cli, const char *name, size_t size, un
 {
     char copy[16] = "", reason[BI_ERRMSG_SIZE] = "";
     bide_state state = BIDE_STATE_GONE;
+
     if (size < sizeof(copy))
         memcpy(copy, name, size);
     if (!bi_flag_parse_state(copy, &state, reason)) {

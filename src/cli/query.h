@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * query - helpers of the verbs that inspect a queue.
+ * query - what verbs share that read topics and states from the command line, or inspect a queue.
  */
 #ifndef BI_QUERY_H
 #define BI_QUERY_H
@@ -10,9 +10,11 @@
 
 /* Checks a topic name. False after a usage error. */
 bool bi_query_check_topic(const struct cli *cli, const char *word);
+/* Checks all arguments, which are topics. BI_EXIT_OK, or prints a usage error. */
+int bi_query_check_topics(struct cli *cli);
 
-/* Fails with BI_EXIT_NOT_FOUND and an error message if the queue has no such topic. */
-int bi_query_require_topic(const struct cli *cli, const char *topic);
+/* Reads the figures of a topic. Fails with BI_EXIT_NOT_FOUND and an error message if there is none. */
+int bi_query_topic_stats(const struct cli *cli, const char *topic, bide_topic_stats *stats);
 
 /* Reads the stats of a topic before a verb changes its jobs. A topic is removed with its last job, so one
  * that does not exist has nothing to change: a note says so, the stats are zero, and the verb succeeds. */
@@ -40,5 +42,27 @@ void bi_query_print_ready_time(const struct cli *cli, int64_t at_ms);
 
 /* Parses lists of states, "ready,buried", into bits (1 << state). False after a usage error. */
 bool bi_query_parse_states(const struct cli *cli, const struct words *words, unsigned *states);
+
+/* The topics to reserve from, and the strategy. An argument is a topic, or a topic and its weight,
+ * email:5, which implies the strategy "weighted". */
+struct topic_args {
+    bide_slice topics[BI_WORDS_MAX];
+    uint32_t weights[BI_WORDS_MAX];
+    size_t count;
+    bide_strategy strategy;
+};
+
+bi_flag_parse_fn bi_query_parse_strategy; /* bide_strategy */
+
+#define BI_FLAG_STRATEGY(letter, name, to, help)                                      \
+    {                                                                                 \
+        letter, name, "priority|strict|weighted|fair", help, bi_query_parse_strategy, \
+            BI_FLAG_TARGET_(bide_strategy, to)                                        \
+    }
+
+/* Parses the arguments; topic_args->strategy is set from its flag before. False with an error text: a
+ * name or weight is invalid, or the strategy has no weights. */
+bool bi_query_parse_topics(struct topic_args *topic_args, const char *const *words, size_t count,
+                           char *error);
 
 #endif

@@ -81,6 +81,7 @@ static char *escape_line(const struct table *table, const void *data, size_t siz
 {
     char *text = NULL;
     size_t length;
+
     FILE *to = open_memstream(&text, &length);
     if (to == NULL)
         return NULL;
@@ -104,6 +105,7 @@ void bi_table_cell(struct table *table, enum bi_print_style style, const char *f
 {
     va_list args;
     char *text = NULL;
+
     if (table == NULL || table->failed)
         return;
     va_start(args, format);
@@ -111,6 +113,7 @@ void bi_table_cell(struct table *table, enum bi_print_style style, const char *f
     va_end(args);
     if (size < 0)
         text = NULL;
+
     if (text != NULL && !is_printable(text)) {
         char *shown = escape_line(table, text, (size_t)size);
         free(text);
@@ -131,6 +134,7 @@ void bi_table_number(struct table *table, enum bi_print_style style, uint64_t nu
 void bi_table_bytes(struct table *table, enum bi_print_style style, const void *data, size_t size)
 {
     char shown[4 * EXCERPT_MAX + 4];
+
     if (table == NULL || table->failed)
         return;
     if (!table->cli->out_terminal) {
@@ -163,6 +167,7 @@ static void measure(struct table *table)
 static size_t terminal_width(const struct table *table)
 {
     struct winsize window = {.ws_col = 0};
+
     if (!table->cli->out_terminal)
         return 0;
     if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) != 0 || window.ws_col == 0)
@@ -183,6 +188,7 @@ static size_t total_width(const struct table *table, const size_t *widths)
 static size_t find_widest(const struct table *table, const size_t *widths)
 {
     size_t widest = table->columns;
+
     for (size_t i = 0; i < table->columns; i++)
         if (!table->right[i] && widths[i] > MIN_WIDTH &&
             (widest == table->columns || widths[i] > widths[widest]))
@@ -195,12 +201,14 @@ static size_t find_widest(const struct table *table, const size_t *widths)
 static void fit_columns(const struct table *table, size_t window, size_t *widths)
 {
     size_t last = table->columns - 1, widest;
+
     memcpy(widths, table->widths, sizeof(table->widths));
     while (!table->right[last] && widths[last] > MIN_WIDTH && total_width(table, widths) > window)
         widths[last]--;
     while (total_width(table, widths) > window &&
            (widest = find_widest(table, widths)) < table->columns)
         widths[widest]--;
+
     size_t used = 0;
     for (size_t i = 0; i < table->columns; i++) {
         if (widths[i] > window)
@@ -220,9 +228,11 @@ static void print_cell(const struct table *table, size_t column, size_t width, c
         cell_width = bi_print_excerpt(scratch, width, text, strlen(text));
         text = scratch;
     }
+
     bool last = column + 1 == table->columns;
     int pad = cell_width < width ? (int)(width - cell_width) : 0;
     const char *on = style == BI_STYLE_OFF ? "" : bi_print_style(table->cli, style);
+
     if (column > 0)
         printf("%*s", GAP, "");
     if (table->right[column])
@@ -293,6 +303,7 @@ int bi_table_print(struct table *table)
 {
     static const struct cli no_cli;
     int exit = BI_EXIT_OK;
+
     bi_table_flush(table);
     if (table == NULL || table->failed)
         exit = bi_cli_error(table == NULL ? &no_cli : table->cli, BI_EXIT_FAILED, "out of memory");

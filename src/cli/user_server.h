@@ -29,21 +29,19 @@ struct user_server {
     bool unsafe; /* a directory exists, and others can write to it */
 };
 
-/* Returns true if only this user can write to the directory. */
-bool bi_user_server_owns_dir(const char *dir);
-
 /* Returns true if the owner is this user or root. In a user namespace without root, files of root have
  * the owner of "/". */
 bool bi_user_server_trusts_uid(uid_t owner);
+
+/* Writes the path of a file in the user's config directory. False: there is none. */
+bool bi_user_server_config_path(char *path, size_t size, const char *name);
 
 /* Fills in where the server is, or would be. False with an error text: there is no place, or it is not
  * safe. */
 bool bi_user_server_locate(struct user_server *server, char *error);
 
-/* Returns true if the server listens. Sockets in a directory that is not safe are not tried. */
-bool bi_user_server_is_listening(const struct user_server *server);
-
-/* As above, also at the target of the link; dir and socket are then those of the target. */
+/* Returns true if the server listens on its socket, or at the target of the link; dir and socket are then
+ * those of the target. Sockets in a directory that is not safe are not tried. */
 bool bi_user_server_find(struct user_server *server);
 
 /* Writes the URL of its socket, which rejects servers of other users. False: it is too long. */
@@ -52,12 +50,6 @@ bool bi_user_server_url(const struct user_server *server, char *url);
 /* Returns true once, until the server is started again: whether to tell the user that its file is not
  * served. */
 bool bi_user_server_note_unserved(const struct user_server *server);
-
-/* Creates the link. False with errno. */
-bool bi_user_server_write_link(const struct user_server *server);
-
-/* Returns the process that listens; 0: none. */
-pid_t bi_user_server_pid(const struct user_server *server);
 
 /* Starts the server and waits until it answers. Two commands at the same time start one server: the
  * second waits for the first. The server goes on when the command ends. Its settings are those of

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * verb - the table of verbs. Their rows are in cmd_*.c and help.c, completion.c, user_server_start.c.
+ * verb - the table of verbs, and the help.
+ *
+ * The rows are in cmd_*.c, completion.c, user_server.c and verb.c. Help, completion and the number of
+ * arguments come from them.
  */
 #ifndef BI_VERB_H
 #define BI_VERB_H
@@ -8,20 +11,21 @@
 #include "cli/cli.h"
 #include "cli/flag.h"
 
-#define BI_VERB_NO_QUEUE     1u /* the verb opens queues itself, or needs none */
-#define BI_VERB_PROGRAM      2u /* arguments after -- are a program */
-#define BI_VERB_NO_CONFIG    4u /* do not read the config file */
-#define BI_VERB_CREATES_FILE 8u /* create the file of the queue if it does not exist */
+#define BI_VERB_NO_QUEUE     1u  /* the verb opens queues itself, or needs none */
+#define BI_VERB_PROGRAM      2u  /* arguments after -- are a program */
+#define BI_VERB_NO_CONFIG    4u  /* do not read the config file */
+#define BI_VERB_CREATES_FILE 8u  /* create the file of the queue if it does not exist */
+#define BI_VERB_COUNTS_WORDS 16u /* check() counts the arguments: the usage does not tell all */
+#define BI_VERB_INTERRUPT    32u /* watch for signals; one shuts the queue down, so that calls end */
+#define BI_VERB_FINISH       64u /* watch for signals, but the queue stays usable after one */
 
 struct verb {
     const char *name;
-    const char *group;        /* heading in the help */
-    const char *usage;        /* arguments: "TOPIC [BODY...]" */
+    const char *usage;        /* arguments: "TOPIC [BODY...]"; their number is checked */
     const char *summary;      /* one line, lower case, without a full stop */
     const char *details;      /* text of `bide help VERB` below the flags: paragraphs, then
                             examples; ends with a newline. NULL: none */
     const struct flag *flags; /* ends with BI_FLAGS_END; NULL: none */
-    size_t min, max;          /* number of arguments */
     unsigned traits;
     const void *data;     /* for check and run that several verbs share */
     bide_log_handler log; /* receives the log of the queue, user is the cli; NULL: none */
@@ -31,30 +35,28 @@ struct verb {
     int (*run)(struct cli *cli); /* returns an exit code; main() flushes standard output */
 };
 
-/* The headings, in the order of the help. */
-#define BI_GROUP_WORK  "Submit and process jobs"
-#define BI_GROUP_LEASE "Process jobs one by one"
-#define BI_GROUP_JOBS  "Change jobs"
-#define BI_GROUP_QUERY "Inspect the queue"
-#define BI_GROUP_TOPIC "Topics"
-#define BI_GROUP_STORE "Administer the queue"
-#define BI_GROUP_SELF  "About bide"
-
-/* All verbs, in the order of the help. */
+/* All verbs under their headings, in the order of the help. */
 /* clang-format off */
-#define BI_VERBS(X)                                                                   \
+#define BI_VERBS(HEADING, X)                                                          \
+    HEADING("Submit and process jobs")                                                \
     X(put) X(work) X(wait)                                                            \
+    HEADING("Process jobs one by one")                                                \
     X(reserve) X(touch) X(done) X(delete) X(release) X(fail) X(bury)                  \
+    HEADING("Change jobs")                                                            \
     X(kick) X(update) X(cancel) X(purge)                                              \
+    HEADING("Inspect the queue")                                                      \
     X(top) X(topics) X(stats) X(list) X(peek) X(job) X(events)                        \
+    HEADING("Topics")                                                                 \
     X(pause) X(resume)                                                                \
+    HEADING("Administer the queue")                                                   \
     X(export) X(import) X(move) X(backup) X(check) X(drain) X(ping) X(bench)          \
-    X(stop)                  \
-    X(help) X(completion)
+    HEADING("About bide")                                                             \
+    X(stop) X(help) X(completion)
 /* clang-format on */
 
+#define BI_VERB_NO_HEADING(text_)
 #define BI_VERB_DECLARE(name_) extern const struct verb bi_verb_##name_;
-BI_VERBS(BI_VERB_DECLARE)
+BI_VERBS(BI_VERB_NO_HEADING, BI_VERB_DECLARE)
 #undef BI_VERB_DECLARE
 
 /* Returns the verb of an index from 0; NULL after the last. */
@@ -64,11 +66,26 @@ const struct verb *bi_verb_find(const char *name);
 /* Prints the usage error of an unknown verb, with a suggestion if a name is similar. */
 int bi_verb_reject(const struct cli *cli, const char *name);
 
+#define BI_USAGE_WORDS_MAX 8
+#define BI_USAGE_WORD_SIZE 64
+
+/* The arguments in a usage, in order, up to the first flag or alternative usage. */
+struct usage {
+    char name[BI_USAGE_WORDS_MAX][BI_USAGE_WORD_SIZE]; /* "TOPIC", "on|off" */
+    size_t count;
+    size_t required; /* those without brackets */
+    bool repeats;    /* the last argument may be repeated */
+};
+void bi_verb_parse_usage(struct usage *usage, const char *text);
+
+/* Checks the number of arguments. BI_EXIT_OK, or prints a usage error. */
+int bi_verb_check_words(const struct cli *cli, size_t min, size_t max);
+
 /* Returns the common flags, which write to cli; NULL: for display only. */
 const struct flag *bi_verb_common_flags(struct cli *cli);
 
 /* Print the help of bide, and of a verb. */
-void bi_help_print_all(FILE *to);
-void bi_help_print_verb(FILE *to, const struct verb *verb);
+void bi_verb_print_help(FILE *to);
+void bi_verb_print_verb_help(FILE *to, const struct verb *verb);
 
 #endif

@@ -263,6 +263,39 @@ static void an_unknown_shell_is_reported_with_the_known_ones(void)
     HAS(run_expect(2, "completion")->err, "missing argument: bide completion bash|zsh|topics");
 }
 
+/* What the scripts are told: the part of the word that stays, then the candidates. */
+static void words_are_completed_from_the_tables(void)
+{
+    struct child *child = run_expect(0, "completion", "words", "--", "list", "--state", "ready,b");
+    HAS(child->out, "ready,\ndelayed\n");
+    HAS(child->out, "\nburied\n");
+    HAS(run_expect(0, "completion", "words", "--", "reserve", "t", "-sfa")->out, "-s\npriority\n");
+    HAS(run_expect(0, "completion", "words", "--", "put", "t", "--file=x")->out,
+        "--file=\n:files\n");
+    HAS(run_expect(0, "completion", "words", "--", "work", "t", "--", "cat", "")->out,
+        "\n:program 3\n");
+    HAS(run_expect(0, "completion", "words", "--", "drain", "--", "o")->out, "\non\noff\n");
+    HAS(run_expect(0, "completion", "words", "--", "top", "--q")->out,
+        "\n--quiet\tprint no notes and no progress\n");
+}
+
+static void a_flag_is_offered_once_unless_it_may_be_repeated(void)
+{
+    struct child *child =
+        run_expect(0, "completion", "words", "--", "put", "-q", "--file", "x", "--priority=1", "-");
+    LACKS(child->out, "--quiet\t");
+    LACKS(child->out, "-q\t");
+    LACKS(child->out, "--priority\t");
+    HAS(child->out, "\n--file\t");
+    HAS(child->out, "\n--json\t");
+}
+
+static void more_arguments_than_a_script_needs_are_refused(void)
+{
+    HAS(run_expect(2, "completion", "bash", "zsh")->err, "unexpected argument \"zsh\"");
+    HAS(run_expect(2, "completion", "words")->err, "missing argument");
+}
+
 static void a_config_file_that_is_wrong_does_not_stand_in_the_way(void)
 {
     char path[4400];
@@ -336,6 +369,9 @@ static const struct test tests[] = {
     TEST(bash_shows_every_verb),
     TEST(zsh_shows_every_verb_with_what_it_does),
     TEST(an_unknown_shell_is_reported_with_the_known_ones),
+    TEST(words_are_completed_from_the_tables),
+    TEST(a_flag_is_offered_once_unless_it_may_be_repeated),
+    TEST(more_arguments_than_a_script_needs_are_refused),
     TEST(a_config_file_that_is_wrong_does_not_stand_in_the_way),
     TEST(topics_are_those_of_the_server),
     TEST(no_file_is_opened_and_no_server_started_for_topics),

@@ -40,11 +40,12 @@ static void flag_values_are_validated(void)
 
 static void topics_are_validated(void)
 {
-    HAS(run_expect(2, "work", "t:x", "--", "true")->err, "the weight of a topic");
-    HAS(run_expect(2, "work", "t:0", "--", "true")->err, "the weight of a topic");
+    HAS(run_expect(2, "work", "t:x", "--", "true")->err, "a weight must be at least 1");
+    HAS(run_expect(2, "work", "t:0", "--", "true")->err, "a weight must be at least 1");
     HAS(run_expect(2, "work", ":3", "--", "true")->err, "is not a valid topic name");
-    HAS(run_expect(2, "work", "t", "--strategy", "best", "--", "true")->err, "neither priority");
-    HAS(run_expect(2, "work", "t:2", "--strategy", "fair", "--", "true")->err, "weighted only");
+    HAS(run_expect(2, "work", "t", "--strategy", "best", "--", "true")->err, "is not a strategy: ");
+    HAS(run_expect(2, "work", "t:2", "--strategy", "fair", "--", "true")->err,
+        "needs --strategy weighted");
 }
 
 static void webhook_flags_require_http(void)
@@ -65,7 +66,7 @@ static void webhook_flags_require_http(void)
 static void invalid_topics_are_rejected_by_the_queue(void)
 {
     use_url("memory:");
-    HAS(run_expect(2, "work", "a b", "--", "true")->err, "is not the name of a topic");
+    HAS(run_expect(2, "work", "a b", "--", "true")->err, "is not a valid topic name");
     HAS(run_expect(2, "work", "t", "t", "--", "true")->err, "t");
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "cli/completion.h"
+#include "cli/verb.h"
 
 #include "unit.h"
 
@@ -14,17 +14,17 @@ const struct flag *bi_verb_common_flags(struct cli *cli)
 }
 
 /* The slots of a usage, joined by commas, with a + behind one that goes on. */
-static void has_slots(const char *usage, const char *expected)
+static void has_slots(const char *text, const char *expected)
 {
-    struct slots slots;
-    char joined[BI_SLOTS_MAX * BI_SLOT_SIZE + BI_SLOTS_MAX] = "";
-    bi_completion_parse_usage(&slots, usage);
-    for (size_t i = 0; i < slots.count; i++) {
+    struct usage usage;
+    char joined[BI_USAGE_WORDS_MAX * BI_USAGE_WORD_SIZE + BI_USAGE_WORDS_MAX] = "";
+    bi_verb_parse_usage(&usage, text);
+    for (size_t i = 0; i < usage.count; i++) {
         if (i > 0)
             strcat(joined, ",");
-        strcat(joined, slots.name[i]);
+        strcat(joined, usage.name[i]);
     }
-    if (slots.repeats)
+    if (usage.repeats)
         strcat(joined, "+");
     assert_string_equal(joined, expected);
 }
@@ -39,6 +39,24 @@ static void the_words_of_a_usage_are_in_order(void **state)
     has_slots("on|off", "on|off");
     has_slots("TOPIC[:WEIGHT]... -- PROGRAM", "TOPIC+");
     has_slots("FROM [TO[:PORT]]", "FROM,TO");
+}
+
+static void requires(const char *text, size_t expected)
+{
+    struct usage usage;
+    bi_verb_parse_usage(&usage, text);
+    assert_int_equal(usage.required, expected);
+}
+
+static void an_argument_in_brackets_is_optional(void **state)
+{
+    (void)state;
+    requires("", 0);
+    requires("[TOPIC...]", 0);
+    requires("TOPIC [BODY]", 1);
+    requires("TOPIC[:WEIGHT]... -- PROGRAM", 1);
+    requires("FROM TO", 2);
+    requires("ID --token TOKEN | -", 1);
 }
 
 static void the_last_one_may_go_on(void **state)
@@ -62,7 +80,7 @@ static void flags_programs_and_other_ways_are_left_out(void **state)
 static void a_long_usage_is_cut(void **state)
 {
     (void)state;
-    char usage[400], expected[BI_SLOT_SIZE];
+    char usage[400], expected[BI_USAGE_WORD_SIZE];
     memset(usage, 'A', sizeof(usage));
     usage[sizeof(usage) - 1] = 0;
     memset(expected, 'A', sizeof(expected));
@@ -76,22 +94,23 @@ static void a_kind_has_parts(void **state)
     (void)state;
     const char *at = "name|ready|age", *part;
     size_t size;
-    part = bi_completion_next_choice(&at, &size);
+    part = bi_flag_next_choice(&at, &size);
     assert_int_equal(size, 4);
     assert_memory_equal(part, "name", 4);
-    part = bi_completion_next_choice(&at, &size);
+    part = bi_flag_next_choice(&at, &size);
     assert_int_equal(size, 5);
     assert_memory_equal(part, "ready", 5);
-    part = bi_completion_next_choice(&at, &size);
+    part = bi_flag_next_choice(&at, &size);
     assert_int_equal(size, 3);
     assert_memory_equal(part, "age", 3);
-    assert_null(bi_completion_next_choice(&at, &size));
+    assert_null(bi_flag_next_choice(&at, &size));
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_words_of_a_usage_are_in_order),
+        cmocka_unit_test(an_argument_in_brackets_is_optional),
         cmocka_unit_test(the_last_one_may_go_on),
         cmocka_unit_test(flags_programs_and_other_ways_are_left_out),
         cmocka_unit_test(a_long_usage_is_cut),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "cli/line_status.h"
+#include "cli/input.h"
 
 #include "unit.h"
 
@@ -17,13 +17,13 @@ static int set_up(void **state)
 static void tell(uint64_t first, uint64_t last, enum bi_line_outcome outcome)
 {
     for (uint64_t line = first; line <= last; line++)
-        bi_line_status_add(&line_status, line, outcome);
+        bi_input_add_outcome(&line_status, line, outcome);
 }
 
 static void says(const char *sentence)
 {
     char text[1000];
-    bi_line_status_format(&line_status, "line", text, sizeof(text));
+    bi_input_format_outcomes(&line_status, "line", text, sizeof(text));
     assert_string_equal(text, sentence);
 }
 
@@ -65,22 +65,22 @@ static void what_is_in_behind_a_loss_is_told(void **state)
 static void one_can_go_on_behind_the_sure_ones_if_no_other_may_be_in(void **state)
 {
     (void)state;
-    assert_true(bi_line_status_can_resume(&line_status));
+    assert_true(bi_input_can_resume(&line_status));
     tell(1, 10, BI_LINE_DONE);
     tell(11, 20, BI_LINE_NOT_STORED);
-    assert_true(bi_line_status_can_resume(&line_status));
+    assert_true(bi_input_can_resume(&line_status));
     tell(21, 21, BI_LINE_DONE);
-    assert_false(bi_line_status_can_resume(&line_status));
+    assert_false(bi_input_can_resume(&line_status));
     set_up(state);
     tell(1, 1, BI_LINE_UNKNOWN);
-    assert_false(bi_line_status_can_resume(&line_status));
+    assert_false(bi_input_can_resume(&line_status));
 }
 
 static void too_many_changes_end_in_what_is_not_known(void **state)
 {
     (void)state;
     for (uint64_t line = 1; line <= 100; line++)
-        bi_line_status_add(&line_status, line, line % 2 == 0 ? BI_LINE_DONE : BI_LINE_NOT_STORED);
+        bi_input_add_outcome(&line_status, line, line % 2 == 0 ? BI_LINE_DONE : BI_LINE_NOT_STORED);
     assert_int_equal(line_status.last_done, 0);
     assert_int_equal(line_status.range_count, BI_LINE_RANGES_MAX);
     const struct line_range *last = &line_status.ranges[BI_LINE_RANGES_MAX - 1];
@@ -94,10 +94,10 @@ static void a_sentence_is_cut_where_there_is_no_room(void **state)
     (void)state;
     char text[20];
     for (uint64_t line = 1; line <= 20; line++)
-        bi_line_status_add(&line_status, line, line % 2 == 0 ? BI_LINE_DONE : BI_LINE_NOT_STORED);
+        bi_input_add_outcome(&line_status, line, line % 2 == 0 ? BI_LINE_DONE : BI_LINE_NOT_STORED);
     for (size_t size = 1; size <= sizeof(text); size++) {
         memset(text, '!', sizeof(text));
-        bi_line_status_format(&line_status, "line", text, size);
+        bi_input_format_outcomes(&line_status, "line", text, size);
         assert_int_equal(strlen(text), size - 1);
     }
 }

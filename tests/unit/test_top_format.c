@@ -18,12 +18,12 @@ static void a_count_has_at_most_5_columns(void **state)
     };
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
         char text[BI_TOP_FORMAT_SIZE];
-        bi_top_format_count(text, cases[i].number);
+        bi_top_column_format_count(text, cases[i].number);
         assert_string_equal(text, cases[i].text);
     }
     for (uint64_t number = 1; number < UINT64_MAX / 3; number += number / 2 + 1) {
         char text[BI_TOP_FORMAT_SIZE];
-        bi_top_format_count(text, number);
+        bi_top_column_format_count(text, number);
         assert_in_range(strlen(text), 1, 5);
     }
 }
@@ -41,7 +41,7 @@ static void a_rate_has_at_most_5_columns(void **state)
     };
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
         char text[BI_TOP_FORMAT_SIZE];
-        bi_top_format_rate(text, cases[i].rate);
+        bi_top_column_format_rate(text, cases[i].rate);
         assert_string_equal(text, cases[i].text);
     }
 }
@@ -62,7 +62,7 @@ static void an_age_has_at_most_6_columns(void **state)
     };
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
         char text[BI_TOP_FORMAT_SIZE];
-        bi_top_format_age(text, cases[i].ms);
+        bi_top_column_format_age(text, cases[i].ms);
         assert_string_equal(text, cases[i].text);
         assert_in_range(strlen(text), 1, 6);
     }
@@ -73,9 +73,9 @@ static void bars_are_scaled_to_the_maximum(void **state)
     (void)state;
     static const float values[] = {0, 1, 2, 3, 4, 5, 6, 7, 8};
     char bars[3 * COUNT_OF(values) + 1];
-    bi_top_format_sparkline(bars, values, COUNT_OF(values), true);
+    bi_top_column_format_sparkline(bars, values, COUNT_OF(values), true);
     assert_string_equal(bars, " ▁▂▃▄▅▆▇█");
-    bi_top_format_sparkline(bars, values, 8, false);
+    bi_top_column_format_sparkline(bars, values, 8, false);
     assert_string_equal(bars, " .:-=+*#");
 }
 
@@ -84,9 +84,9 @@ static void small_values_still_show_a_bar(void **state)
     (void)state;
     static const float values[] = {1000000, 1, 0};
     char bars[3 * COUNT_OF(values) + 1];
-    bi_top_format_sparkline(bars, values, 3, true);
+    bi_top_column_format_sparkline(bars, values, 3, true);
     assert_string_equal(bars, "█▁ ");
-    bi_top_format_sparkline(bars, values, 3, false);
+    bi_top_column_format_sparkline(bars, values, 3, false);
     assert_string_equal(bars, "#. ");
 }
 
@@ -95,11 +95,11 @@ static void zero_and_constant_values_draw_bars(void **state)
     (void)state;
     static const float none[] = {0, 0}, same[] = {7, 7};
     char bars[8];
-    bi_top_format_sparkline(bars, none, 2, true);
+    bi_top_column_format_sparkline(bars, none, 2, true);
     assert_string_equal(bars, "  ");
-    bi_top_format_sparkline(bars, same, 2, true);
+    bi_top_column_format_sparkline(bars, same, 2, true);
     assert_string_equal(bars, "██");
-    bi_top_format_sparkline(bars, same, 0, true);
+    bi_top_column_format_sparkline(bars, same, 0, true);
     assert_string_equal(bars, "");
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "cli/topic_args.h"
+#include "cli/query.h"
 
 #include "unit.h"
 
@@ -12,7 +12,7 @@ static bool reads(bide_strategy strategy, const char *first, const char *second)
 {
     const char *const words[] = {first, second};
     topic_args.strategy = strategy;
-    return bi_topic_args_parse(&topic_args, words, second == NULL ? 1 : 2, error);
+    return bi_query_parse_topics(&topic_args, words, second == NULL ? 1 : 2, error);
 }
 
 static void topic_is(size_t index, const char *name, uint32_t weight)
@@ -78,10 +78,10 @@ static void strategies_have_names(void **state)
     static const char *const names[] = {"priority", "strict", "weighted", "fair"};
     bide_strategy strategy = BIDE_FAIR;
     for (size_t i = 0; i < COUNT_OF(names); i++) {
-        assert_true(bi_topic_args_parse_strategy(names[i], &strategy, error));
+        assert_true(bi_query_parse_strategy(names[i], &strategy, error));
         assert_int_equal(strategy, i);
     }
-    assert_false(bi_topic_args_parse_strategy("random", &strategy, error));
+    assert_false(bi_query_parse_strategy("random", &strategy, error));
     assert_string_equal(error, "is not a strategy: priority, strict, weighted or fair");
 }
 

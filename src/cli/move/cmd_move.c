@@ -2,7 +2,6 @@
 #include "cli/connect.h"
 #include "cli/interrupt.h"
 #include "cli/move/move.h"
-#include "cli/presence.h"
 #include "cli/print.h"
 #include "cli/verb.h"
 #include "op/job_json.h"
@@ -27,6 +26,110 @@ static const struct flag flags[] = {
     BI_FLAG_BOOL(0, "lossy", &lossy, "to a beanstalkd: drop attributes that it does not support"),
     BI_FLAGS_END,
 };
+
+/* ---- presence ---- */
+
+/*
+ * A mark at a queue that other clients can see and that ends with this process: a reserve that waits for
+ * a job of a topic that never has one. As long as it waits, the topic exists and its statistics show a
+ * waiting client; when the process ends, however it ends, the server drops the reserve and the topic.
+ */
+struct presence {
+    bide *queue;
+    bide_cq *cq; /* NULL: not announced */
+    bide_op op;
+    bide_job job;
+    char name[BI_JOB_SCAN_TOPIC_SIZE];
+    bide_slice topic; /* name */
+};
+
+static int submit_reserve(struct presence *presence)
+{
+    bide_op *list[] = {&presence->op};
+
+    presence->op.kind = BIDE_OP_RESERVE;
+    presence->op.cq = presence->cq;
+    presence->op.reserve = (bide_reserve_args){
+        .topics = &presence->topic,
+        .topic_count = 1,
+        .timeout_ms = BIDE_FOREVER,
+        .jobs = &presence->job,
+        .job_max = 1,
+    };
+    int pending = bide_submit(presence->queue, list, 1);
+    if (pending >= 0)
+        return BIDE_OK;
+
+    /* A failed submit leaves the status as it was, and zero is BIDE_OK: withdraw would give a job
+     * back. */
+    presence->op.status = pending;
+    return pending;
+}
+
+/* A beanstalkd has the topic before it counts the waiting client, so the topic alone is not enough. */
+static int wait_visible(struct presence *presence)
+{
+    for (;;) {
+        bide_topic_stats stats;
+        int code = bide_topic_get_stats(presence->queue, presence->name, &stats);
+        bool is_visible = code == BIDE_OK && stats.waiting > 0;
+        if (is_visible || (code != BIDE_OK && code != BIDE_NOT_FOUND))
+            return code;
+        if (presence->op.status != BIDE_PENDING)
+            return presence->op.status;
+        bide_cq_wait(presence->cq, 1);
+    }
+}
+
+/* Announces a new topic with this prefix, and waits until other clients can see it. Returns a code
+ * of the library, with bide_last_error(). The presence must not be moved; withdraw it also if this
+ * fails. */
+static int announce(struct presence *presence, bide *queue, const char *prefix)
+{
+    *presence = (struct presence){.queue = queue};
+    bi_job_scan_make_topic(presence->name, prefix);
+    presence->topic = (bide_slice){presence->name, strlen(presence->name)};
+
+    int code = bide_cq_new(&presence->cq);
+    if (code == BIDE_OK)
+        code = submit_reserve(presence);
+    return code == BIDE_OK ? wait_visible(presence) : code;
+}
+
+/* Accepts a zeroed presence. */
+static void withdraw(struct presence *presence)
+{
+    if (presence->cq == NULL)
+        return;
+
+    if (presence->op.status == BIDE_PENDING)
+        bide_cancel_op(presence->queue, &presence->op);
+    while (presence->op.status == BIDE_PENDING)
+        bide_cq_wait(presence->cq, BIDE_FOREVER);
+
+    /* Another client has put a job into the topic, which is not ours to keep. */
+    if (presence->op.status == BIDE_OK)
+        bide_give_back(presence->queue, presence->job.id, presence->job.token);
+    bide_job_clear(&presence->job);
+    bide_cq_free(presence->cq);
+    presence->cq = NULL;
+}
+
+/* Are both handles the same queue, whatever their URLs? BI_EXIT_OK, or reports what failed. */
+static int is_same_queue(const struct cli *cli, bide *one, bide *other, bool *same)
+{
+    struct presence presence;
+    bide_topic_stats stats;
+
+    int code = announce(&presence, one, BI_JOB_SCAN_PROBE_PREFIX);
+    if (code == BIDE_OK) {
+        code = bide_topic_get_stats(other, presence.name, &stats);
+        *same = code == BIDE_OK;
+    }
+    int exit = code == BIDE_NOT_FOUND ? BI_EXIT_OK : bi_cli_report_last(cli, code);
+    withdraw(&presence);
+    return exit;
+}
 
 /* ---- opening ---- */
 
@@ -62,7 +165,7 @@ static int check_different(const struct mover *mover)
     if ((both & BIDE_CAN_SHARE) == 0)
         return BI_EXIT_OK;
 
-    int exit = bi_presence_is_same_queue(mover->cli, mover->to.queue, mover->from.queue, &same);
+    int exit = is_same_queue(mover->cli, mover->to.queue, mover->from.queue, &same);
     if (exit != BI_EXIT_OK || !same)
         return exit;
     return bi_cli_usage_error(mover->cli, "%.200s and %.200s are the same queue", mover->from_shown,
@@ -103,7 +206,7 @@ static int check_exclusive(const struct mover *mover, struct presence *presence)
         return BI_EXIT_OK;
 
     /* The server may not have noticed yet that the process of an earlier move was killed. */
-    int code = bi_presence_announce(presence, queue, MOVE_TOPIC_PREFIX "-");
+    int code = announce(presence, queue, MOVE_TOPIC_PREFIX "-");
     if (code == BIDE_OK)
         code = find_other_move(queue, presence->name, &busy);
     for (int i = 0; code == BIDE_OK && busy && i < RETRY_COUNT && !bi_interrupted(); i++) {
@@ -256,7 +359,7 @@ static int run(struct cli *cli)
         exit = print_summary(&mover, bi_move_run(&mover));
     }
 
-    bi_presence_withdraw(&presence);
+    withdraw(&presence);
     bi_job_scan_close(&mover.to);
     exit = bi_connect_close(cli, mover.to.queue, mover.to_shown, exit);
     bi_job_scan_close(&mover.from);
@@ -267,7 +370,6 @@ static int run(struct cli *cli)
 
 const struct verb bi_verb_move = {
     .name = "move",
-    .group = BI_GROUP_STORE,
     .usage = "FROM TO",
     .summary = "copy all jobs from one queue to another, and verify the copies",
     .details = "FROM and TO are URLs. Jobs keep their state, times, counters, texts, results\n"
@@ -286,8 +388,6 @@ const struct verb bi_verb_move = {
                "  bide move sqlite:jobs.db beanstalk://127.0.0.1:11300\n"
                "  bide move --remove beanstalk://127.0.0.1:11300 sqlite:jobs.db\n",
     .flags = flags,
-    .min = 2,
-    .max = 2,
     .traits = BI_VERB_NO_QUEUE,
     .check = check,
     .run = run,

@@ -2,7 +2,6 @@
 #include "cli/move/move.h"
 
 #include "cli/interrupt.h"
-#include "cli/pauses.h"
 #include "cli/print.h"
 #include "util/clock.h"
 
@@ -70,7 +69,7 @@ static int copy_pause(void *user, const struct pause *pause)
 {
     struct mover *mover = user;
     bool expired = false;
-    int exit = bi_pauses_set(mover->cli, mover->to.queue, pause, &expired);
+    int exit = bi_transfer_set_pause(mover->cli, mover->to.queue, pause, &expired);
     mover->pauses += exit == BI_EXIT_OK && !expired;
     return exit;
 }
@@ -81,7 +80,7 @@ static bool is_eligible(struct mover *mover, bide_job *job)
         mover->reserved++;
         return false;
     }
-    bool expired = bi_restore_op_skip_reason(job, bi_clock_wall() / 1000) != NULL;
+    bool expired = bi_transfer_skip_reason(job, bi_clock_wall() / 1000) != NULL;
     mover->expired += expired;
     return !expired;
 }
@@ -152,7 +151,7 @@ static void submit_copy(struct mover *mover, bide_job *job, size_t number)
 
     slot->job = *job;
     slot->number = number;
-    if (bi_restore_op_build(&mover->restore_target, slot, error)) {
+    if (bi_transfer_build_op(&mover->restore_target, slot, error)) {
         memset(job, 0, sizeof(*job));
         bi_ordered_pipeline_submit(mover->ordered_pipeline);
     } else {
@@ -185,7 +184,7 @@ static int copy_all(struct mover *mover)
 {
     int exit = bi_job_scan_list(&mover->from);
     if (exit == BI_EXIT_OK)
-        exit = bi_pauses_foreach(mover->cli, mover->from.queue, copy_pause, mover);
+        exit = bi_transfer_each_pause(mover->cli, mover->from.queue, copy_pause, mover);
     if (exit != BI_EXIT_OK)
         return exit;
 

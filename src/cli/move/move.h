@@ -24,7 +24,7 @@
 #include "cli/job_scan.h"
 #include "cli/move/move_index.h"
 #include "cli/progress.h"
-#include "cli/restore_op.h"
+#include "cli/transfer.h"
 
 enum move_status {
     MOVE_PENDING,  /* its copy is not acknowledged yet */

@@ -282,9 +282,7 @@ static int run(struct cli *cli)
         return bi_cli_error(cli, BI_EXIT_FAILED, "out of memory");
     }
     init_top(top, cli);
-    int exit = bi_interrupt_watch(cli, cli->queue);
-    if (exit == BI_EXIT_OK)
-        exit = bi_top_screen_open(&top->screen, cli);
+    int exit = bi_top_screen_open(&top->screen, cli);
     if (exit == BI_EXIT_OK)
         exit = loop(top);
     bi_top_screen_close();
@@ -296,7 +294,6 @@ static int run(struct cli *cli)
 
 const struct verb bi_verb_top = {
     .name = "top",
-    .group = BI_GROUP_QUERY,
     .usage = "",
     .summary = "live view of the queue: topics, rates, jobs",
     .details =
@@ -309,6 +306,7 @@ const struct verb bi_verb_top = {
         "  bide top --interval 5s --sort buried\n"
         "  bide top --url beanstalk://queue.example.org:11300 --filter mail\n",
     .flags = flags,
+    .traits = BI_VERB_INTERRUPT,
     .check = check,
     .run = run,
 };

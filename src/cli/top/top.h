@@ -9,8 +9,7 @@
  *     top_jobs.c     view: the jobs of one topic in one state
  *     top_job.c      view: one job with all its fields and its body
  *     top_action.c   kick, pause, purge, bury, delete
- *     top_column.c   columns, job states and order of the table of topics
- *     top_format.c   figures in a few columns
+ *     top_column.c   columns, figures, job states and order of the table of topics
  *     top_page.c     text that is scrolled through, cursor movement
  *     top_screen.c   the terminal (top_screen.h)
  *
@@ -82,14 +81,14 @@ void bi_top_sampler_sample_now(struct top *top);
 #define BI_TOP_FORMAT_SIZE 24
 
 /* At most 5 columns: "99999", "123k", "1.2M". */
-void bi_top_format_count(char *to, uint64_t number);
+void bi_top_column_format_count(char *to, uint64_t number);
 /* Per second, at most 5 columns: "0", "0.3", "12.5", "1234", "12.3k"; "-" if negative (unknown). */
-void bi_top_format_rate(char *to, double rate);
+void bi_top_column_format_rate(char *to, double rate);
 /* At most 6 columns: "12s", "3m20s", "23h59m", "6d12h", "120d". */
-void bi_top_format_age(char *to, int64_t ms);
+void bi_top_column_format_age(char *to, int64_t ms);
 /* One bar per value, scaled to the maximum; only a value of 0 is drawn as a blank. utf8: eight block
  * characters, else seven ASCII characters. to: 3 bytes per value and 1. */
-void bi_top_format_sparkline(char *to, const float *values, size_t count, bool utf8);
+void bi_top_column_format_sparkline(char *to, const float *values, size_t count, bool utf8);
 
 /* ---- the table of topics ---- */
 

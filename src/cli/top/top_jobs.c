@@ -235,7 +235,7 @@ static void draw_tabs(const struct top *top)
         if (top->plain && state->state == BIDE_STATE_DONE)
             snprintf(number, sizeof(number), "-");
         else if (topic != NULL)
-            bi_top_format_count(number, bi_top_column_state_count(state, &topic->now.jobs));
+            bi_top_column_format_count(number, bi_top_column_state_count(state, &topic->now.jobs));
         int width = snprintf(text, sizeof(text), " %s %s ", bide_state_name(state->state), number);
         bi_top_screen_draw(1, column, width, i == top->jobs.state ? STYLE_CURSOR : STYLE_PLAIN,
                            text);
@@ -283,14 +283,14 @@ static void draw_job(struct top *top, int row, const struct job_row *job, bool s
     if (job->priority < 10000000)
         snprintf(cells[PRIORITY], sizeof(cells[PRIORITY]), "%u", job->priority);
     else
-        bi_top_format_count(cells[PRIORITY], job->priority);
-    bi_top_format_age(cells[AGE], job->age_ms);
+        bi_top_column_format_count(cells[PRIORITY], job->priority);
+    bi_top_column_format_age(cells[AGE], job->age_ms);
     if (current_state(top)->left_heading != NULL)
-        bi_top_format_age(cells[LEFT], job->left_ms);
+        bi_top_column_format_age(cells[LEFT], job->left_ms);
     if (top->plain)
         snprintf(cells[FAILS], sizeof(cells[FAILS]), "-");
     else
-        bi_top_format_count(cells[FAILS], job->fails);
+        bi_top_column_format_count(cells[FAILS], job->fails);
 
     bi_top_screen_draw(row, 0, BI_TOP_REST, style, "");
     for (int i = 0; i < FIELDS; i++)
@@ -368,6 +368,7 @@ static void key(struct top *top, int pressed)
         load_more(top);
         return;
     }
+
     switch (pressed) {
     case 'q':
     case TOP_KEY_ESCAPE:

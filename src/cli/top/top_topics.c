@@ -40,7 +40,7 @@ static void format_trend_heading(const struct top *top, int width, char *heading
     const char *name = top->trend_of_finished ? "OUT/S" : bi_top_column_heading(TOP_TREND);
     char span[BI_TOP_FORMAT_SIZE];
 
-    bi_top_format_age(span, width * top->interval_ms);
+    bi_top_column_format_age(span, width * top->interval_ms);
     if (width < TREND_HEADING_MIN)
         snprintf(heading, size, "%s", name);
     else
@@ -82,7 +82,7 @@ static void draw_trend(const struct top *top, int row, int column, int width, en
 
     assert(width <= BI_TOP_HISTORY);
     size_t count = bi_top_model_history(topic, ring, values, (size_t)width);
-    bi_top_format_sparkline(bars, values, count, top->screen.utf8);
+    bi_top_column_format_sparkline(bars, values, count, top->screen.utf8);
     bi_top_screen_draw_right(row, column, width, style, bars);
 }
 
@@ -216,6 +216,7 @@ static void key(struct top *top, int pressed)
             memcpy(top->selected_name, topic->now.name, sizeof(top->selected_name));
         return;
     }
+
     switch (pressed) {
     case 'q':
         top->quit = true;

@@ -48,9 +48,9 @@ static void draw_title(const struct top *top)
     if (top->interval_ms < 1000)
         snprintf(interval, sizeof(interval), "%dms", (int)top->interval_ms);
     else
-        bi_top_format_age(interval, top->interval_ms);
+        bi_top_column_format_age(interval, top->interval_ms);
     if (top->model.samples > 0)
-        bi_top_format_age(up, top->model.stats.uptime_ms);
+        bi_top_column_format_age(up, top->model.stats.uptime_ms);
     int size = snprintf(right, sizeof(right), "  up %s  %s%s", up,
                         top->frozen ? "FROZEN" : "every ", top->frozen ? "" : interval);
 
@@ -87,7 +87,7 @@ static void draw_rates(const struct top *top, int row)
     for (int i = 0; i < TOP_RATES; i++) {
         double rate = top->model.rates[i];
         char text[BI_TOP_FORMAT_SIZE];
-        bi_top_format_rate(text, rate);
+        bi_top_column_format_rate(text, rate);
         draw_item(&line, rate > 0 ? STYLE_PLAIN : STYLE_DIM, names[i], text);
     }
     draw_count_item(&line, STYLE_PLAIN, "waiting", top->model.stats.waiting);
@@ -102,7 +102,7 @@ static void draw_gauges(const struct top *top, int row)
     struct line line = {row, 0, top->screen.columns};
 
     if (!top->plain && stats->jobs.ready > 0)
-        bi_top_format_age(age, stats->oldest_ready_age_ms);
+        bi_top_column_format_age(age, stats->oldest_ready_age_ms);
     if (!top->plain)
         bi_print_size(memory, stats->memory_bytes);
     snprintf(took, sizeof(took), "%.1f ms", (double)top->sampler.duration_us / 1000);
@@ -128,7 +128,7 @@ static bool queue_error(const struct top *top, char *text, size_t size)
     if (since_us == 0)
         return false;
 
-    bi_top_format_age(elapsed, (now_us - since_us) / 1000);
+    bi_top_column_format_age(elapsed, (now_us - since_us) / 1000);
     snprintf(text, size, "NO ANSWER for %s%s%.*s", elapsed, sampler->error[0] == 0 ? "" : ": ",
              REASON_MAX, sampler->error);
     return true;

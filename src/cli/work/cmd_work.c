@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "cli/verb.h"
+#include "cli/query.h"
 #include "cli/work/work.h"
 
 #include <assert.h>
@@ -22,34 +22,43 @@
 
 /* ---- flags ---- */
 
-static uint64_t threads = NOT_SET, count, keep_size = KEEP_SIZE;
-static int64_t timeout_ms = BI_WORK_TIMEOUT_TTR, grace_ms = 10000, stop_timeout_ms = 30000;
-static int64_t retry_delay_ms = 60000, retain_ms = DAY_MS;
-static bool keep_output, until_empty, once, follow;
-static const char *strategy, *webhook_url;
-static struct words rules, headers;
+static struct work_plan plan = {
+    .timeout_ms = BI_WORK_TIMEOUT_TTR,
+    .grace_ms = 10000,
+    .stop_timeout_ms = 30000,
+    .retry_delay_ms = 60000,
+    .retain_ms = DAY_MS,
+};
+static uint64_t threads = NOT_SET, keep_size = KEEP_SIZE;
+static bool keep_output, once;
+static struct topic_args topic_args;
+static struct words rules;
 
 static const struct flag flags[] = {
     BI_FLAG_COUNT('j', "jobs", &threads, "jobs at a time (default: one per processor)"),
-    BI_FLAG_STRING(0, "http", "URL", &webhook_url,
+    BI_FLAG_STRING(0, "http", "URL", &plan.url,
                    "POST each job to URL instead of running a program"),
-    BI_FLAG_BOOL('e', "until-empty", &until_empty, "exit when no job is ready or running here"),
-    BI_FLAG_COUNT('n', "count", &count, "exit after so many jobs"),
+    BI_FLAG_BOOL('e', "until-empty", &plan.until_empty,
+                 "exit when no job is ready or running here"),
+    BI_FLAG_COUNT('n', "count", &plan.count, "exit after so many jobs"),
     BI_FLAG_BOOL('1', "once", &once, "exit after one job"),
-    BI_FLAG_TIMEOUT('t', "timeout", &timeout_ms,
+    BI_FLAG_TIMEOUT('t', "timeout", &plan.timeout_ms,
                     "time limit, or forever (default: ttr of the job)"),
-    BI_FLAG_DURATION(0, "grace", &grace_ms, "time from SIGTERM to SIGKILL (default: 10s)"),
+    BI_FLAG_DURATION(0, "grace", &plan.grace_ms, "time from SIGTERM to SIGKILL (default: 10s)"),
     BI_FLAG_LIST(0, "on", "STATUS=ACTION", &rules, "what a status means: 65=bury, signal=retry"),
-    BI_FLAG_DURATION(0, "retry-delay", &retry_delay_ms, "delay of the action retry (default: 1m)"),
+    BI_FLAG_DURATION(0, "retry-delay", &plan.retry_delay_ms,
+                     "delay of the action retry (default: 1m)"),
     BI_FLAG_BOOL('k', "keep-output", &keep_output,
                  "store standard output as the result of the job"),
     BI_FLAG_SIZE(0, "keep-size", &keep_size, "maximum size of the result (default: 64KiB)"),
-    BI_FLAG_DURATION(0, "retain", &retain_ms, "retention, if the job has none (default: 1d)"),
-    BI_FLAG_STRING('s', "strategy", "NAME", &strategy, "priority, strict, weighted or fair"),
-    BI_FLAG_TIMEOUT(0, "stop-timeout", &stop_timeout_ms,
+    BI_FLAG_DURATION(0, "retain", &plan.retain_ms, "retention, if the job has none (default: 1d)"),
+    BI_FLAG_STRATEGY('s', "strategy", &topic_args.strategy,
+                     "how to choose among topics (default: priority)"),
+    BI_FLAG_TIMEOUT(0, "stop-timeout", &plan.stop_timeout_ms,
                     "time that running programs get to end (default: 30s)"),
-    BI_FLAG_LIST(0, "header", "'NAME: VALUE'", &headers, "with --http: add or replace a header"),
-    BI_FLAG_BOOL(0, "follow", &follow, "with --http: follow redirects on the same host"),
+    BI_FLAG_LIST(0, "header", "'NAME: VALUE'", &plan.headers,
+                 "with --http: add or replace a header"),
+    BI_FLAG_BOOL(0, "follow", &plan.follow, "with --http: follow redirects on the same host"),
     BI_FLAGS_END,
 };
 
@@ -109,55 +118,23 @@ static const char details[] =
     "  bide work orders --http https://example.org/hook --on 4xx=bury --on 429=retry\n"
     "  bide work numbers --until-empty --keep-output -- wc -c\n";
 
-static struct work_plan plan;
 static struct work this_work; /* the only one of the process */
 static char topic_names[BI_WORDS_MAX][BIDE_TOPIC_MAX + 1];
 static const char *topics[BI_WORDS_MAX];
-static uint32_t weights[BI_WORDS_MAX];
 
 /* ---- arguments ---- */
 
-/* Reads "email" and "email:3" into topics and weights. */
 static int check_topics(struct cli *cli)
 {
-    static const struct {
-        const char *name;
-        bide_strategy value;
-    } strategies[] = {{"priority", BIDE_BY_PRIORITY},
-                      {"strict", BIDE_STRICT},
-                      {"fair", BIDE_FAIR},
-                      {"weighted", BIDE_WEIGHTED}};
-    bool weighted = false;
+    char error[BI_ERRMSG_SIZE];
 
-    for (size_t i = 0; i < cli->word_count; i++) {
-        const char *word = cli->words[i];
-        size_t size = strcspn(word, ":");
-        uint64_t weight = 1;
-        char reason[BI_ERRMSG_SIZE];
-        if (size == 0 || size > BIDE_TOPIC_MAX)
-            return bi_cli_usage_error(cli, "\"%.60s\" is not a valid topic name", word);
-        if (word[size] == ':' && (!bi_flag_parse_count(word + size + 1, &weight, reason) ||
-                                  weight == 0 || weight > UINT32_MAX))
-            return bi_cli_usage_error(cli, "\"%.200s\": the weight of a topic must be at least 1",
-                                      word);
-        weighted = weighted || word[size] == ':';
-        memcpy(topic_names[i], word, size);
+    if (!bi_query_parse_topics(&topic_args, cli->words, cli->word_count, error))
+        return bi_cli_usage_error(cli, "%s", error);
+    plan.strategy = topic_args.strategy;
+    for (size_t i = 0; i < topic_args.count; i++) {
+        memcpy(topic_names[i], topic_args.topics[i].data, topic_args.topics[i].size);
         topics[i] = topic_names[i];
-        weights[i] = (uint32_t)weight;
     }
-
-    plan.strategy = weighted ? BIDE_WEIGHTED : BIDE_BY_PRIORITY;
-    if (strategy == NULL)
-        return BI_EXIT_OK;
-    size_t i = 0;
-    while (i < 4 && strcmp(strategies[i].name, strategy) != 0)
-        i++;
-    if (i == 4)
-        return bi_cli_usage_error(
-            cli, "--strategy: \"%.60s\" is neither priority, strict, weighted nor fair", strategy);
-    plan.strategy = strategies[i].value;
-    if (weighted && plan.strategy != BIDE_WEIGHTED)
-        return bi_cli_usage_error(cli, "topics have weights with --strategy weighted only");
     return BI_EXIT_OK;
 }
 
@@ -165,7 +142,7 @@ static int check_rules(struct cli *cli)
 {
     char reason[BI_ERRMSG_SIZE];
 
-    bi_work_exit_rule_init(&plan.rules, webhook_url != NULL);
+    bi_work_exit_rule_init(&plan.rules, plan.url != NULL);
     for (size_t i = 0; i < rules.count; i++)
         if (!bi_work_exit_rule_add(&plan.rules, rules.list[i], reason))
             return bi_cli_usage_error(cli, "--on: \"%.60s\" %.300s", rules.list[i], reason);
@@ -178,18 +155,20 @@ static int check_numbers(struct cli *cli)
 
     if (threads != NOT_SET && (threads == 0 || threads > BIDE_WORKER_THREADS_MAX))
         return bi_cli_usage_error(cli, "--jobs: from 1 to %d at a time", BIDE_WORKER_THREADS_MAX);
-    if (timeout_ms == 0)
+    if (plan.timeout_ms == 0)
         return bi_cli_usage_error(cli, "--timeout must be more than 0; without it the limit is the "
                                        "ttr of the job, and \"forever\" is no limit");
-    if (once && count > 1)
+    if (once && plan.count > 1)
         return bi_cli_usage_error(cli, "--once and --count %llu exclude each other",
-                                  (unsigned long long)count);
+                                  (unsigned long long)plan.count);
     if (keep_size == 0 || keep_size > UINT64_C(1) << 30)
         return bi_cli_usage_error(cli, "--keep-size: from 1 to 1GiB");
-    if (keep_output && retain_ms == 0)
+    if (keep_output && plan.retain_ms == 0)
         return bi_cli_usage_error(cli, "--retain must be more than 0 with --keep-output");
 
-    plan.count = once ? 1 : count;
+    if (once)
+        plan.count = 1;
+    plan.keep_size = keep_output ? keep_size : 0;
     plan.threads = threads != NOT_SET ? (uint32_t)threads
                    : processors > 0   ? (uint32_t)processors
                                       : 1;
@@ -239,19 +218,16 @@ static int check_webhook(struct cli *cli)
 #ifndef BIDE_WITH_CURL
     return bi_cli_error(cli, BI_EXIT_FAILED, "built without libcurl, which --http needs");
 #else
-    if (strncmp(webhook_url, "http://", 7) != 0 && strncmp(webhook_url, "https://", 8) != 0)
+    if (strncmp(plan.url, "http://", 7) != 0 && strncmp(plan.url, "https://", 8) != 0)
         return bi_cli_usage_error(cli, "--http: \"%.100s\" does not begin with http:// or https://",
-                                  webhook_url);
-    for (size_t i = 0; i < headers.count; i++) {
-        const char *line = headers.list[i];
+                                  plan.url);
+    for (size_t i = 0; i < plan.headers.count; i++) {
+        const char *line = plan.headers.list[i];
         if (strchr(line, ':') == NULL || line[0] == ':' || strpbrk(line, "\r\n") != NULL)
             return bi_cli_usage_error(cli, "--header: \"%.60s\" is not of the form \"Name: value\"",
                                       line);
     }
     plan.runner = &bi_work_webhook;
-    plan.url = webhook_url;
-    plan.headers = &headers;
-    plan.follow = follow;
     return BI_EXIT_OK;
 #endif
 }
@@ -260,14 +236,14 @@ static int check_runner(struct cli *cli)
 {
     bool has_program = cli->program != NULL && cli->program[0] != NULL;
 
-    if (has_program == (webhook_url != NULL))
+    if (has_program == (plan.url != NULL))
         return bi_cli_usage_error(cli, has_program
                                            ? "either a program or --http, not both"
                                            : "PROGRAM or --http is missing: bide work TOPIC -- "
                                              "PROGRAM, or bide work TOPIC --http URL");
-    if (webhook_url == NULL && (headers.count > 0 || follow))
+    if (plan.url == NULL && (plan.headers.count > 0 || plan.follow))
         return bi_cli_usage_error(cli, "--header and --follow need --http");
-    return webhook_url == NULL ? check_program(cli) : check_webhook(cli);
+    return plan.url == NULL ? check_program(cli) : check_webhook(cli);
 }
 
 static int check(struct cli *cli)
@@ -278,13 +254,6 @@ static int check(struct cli *cli)
 
     for (size_t i = 0; i < sizeof(checks) / sizeof(checks[0]) && exit == BI_EXIT_OK; i++)
         exit = checks[i](cli);
-    plan.timeout_ms = timeout_ms;
-    plan.grace_ms = grace_ms;
-    plan.stop_timeout_ms = stop_timeout_ms;
-    plan.retry_delay_ms = retry_delay_ms;
-    plan.keep_size = keep_output ? keep_size : 0;
-    plan.retain_ms = retain_ms;
-    plan.until_empty = until_empty;
     return exit;
 }
 
@@ -312,13 +281,14 @@ static int make_worker(struct work *work)
     options.stop_timeout_ms = ACK_TIMEOUT_MS;
     options.event = bi_work_report_event;
     options.user = work;
+
     int code = bide_worker_new(work->cli->queue, &options, &work->worker);
     for (size_t i = 0; i < work->topic_count && code == BIDE_OK; i++) {
         task.name = task.topic = work->topics[i];
         code = bide_worker_handle_task(work->worker, &task, bi_work_handler_run,
                                        (bide_function *)bi_work_handler_run, work);
         if (code == BIDE_OK)
-            code = bide_worker_set_weight(work->worker, work->topics[i], weights[i]);
+            code = bide_worker_set_weight(work->worker, work->topics[i], topic_args.weights[i]);
     }
     return code;
 }
@@ -380,13 +350,10 @@ static int run(struct cli *cli)
 
 const struct verb bi_verb_work = {
     .name = "work",
-    .group = BI_GROUP_WORK,
     .usage = "TOPIC[:WEIGHT]... -- PROGRAM [ARGUMENT...]",
     .summary = "run a program or call a web hook for each job of topics",
     .details = details,
     .flags = flags,
-    .min = 1,
-    .max = BI_WORDS_MAX,
     .traits = BI_VERB_PROGRAM | BI_VERB_CREATES_FILE,
     .log = on_log,
     .check = check,

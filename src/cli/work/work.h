@@ -196,8 +196,8 @@ struct work_plan {
     const char *const *program; /* with its arguments */
     char path[4096];            /* of the program */
 
-    const char *url; /* of the web hook */
-    const struct words *headers;
+    const char *url; /* of the web hook; NULL: none */
+    struct words headers;
     bool follow;
 };
 

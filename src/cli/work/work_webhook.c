@@ -238,7 +238,7 @@ static bool add_header(struct curl_slist **list, const char *line)
 
 static bool build_headers(struct request *request)
 {
-    const struct words *custom = request->work->plan->headers;
+    const struct words *custom = &request->work->plan->headers;
     /* "Expect: 100-continue" would cost a round trip. */
     char lines[2 + BI_WORK_METADATA_COUNT][BI_WORK_METADATA_SIZE] = {
         "Content-Type: application/octet-stream", "Expect:"};

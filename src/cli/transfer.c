@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/transfer.h"
+
+#include "op/job_fields.h"
+#include "op/op_check.h"
+#include "util/clock.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define PAGE 1000
+/* On a beanstalkd a pause without an end is the longest possible one. */
+#define UNLIMITED_MS (BIDE_TIME_MAX_MS - INT64_C(86400000) * 365)
+
+/* ---- jobs ---- */
+
+const char *bi_transfer_skip_reason(bide_job *job, int64_t now_ms)
+{
+    bool is_waiting = job->state == BIDE_STATE_READY || job->state == BIDE_STATE_DELAYED;
+    int64_t seen_ms = job->created_ms == 0 ? now_ms : job->created_ms + job->age_ms;
+    if (job->state == BIDE_STATE_RESERVED && job->cancel_wanted)
+        return "it was cancelled while it was reserved";
+    if (is_waiting && job->reserves == 0 && job->expires_at_ms != 0 && job->expires_at_ms <= now_ms)
+        return "it has expired";
+    if (job->state != BIDE_STATE_DONE)
+        return NULL;
+    if (now_ms > seen_ms)
+        job->left_ms -= now_ms - seen_ms;
+    return job->left_ms <= 0 ? "its retention is over" : NULL;
+}
+
+#define LOST_FIELD(kind, name) \
+    BI_JOB_IF_PUT_##kind(      \
+        {job->BI_JOB_MEMBER_##kind(name) != BI_JOB_NONE_##kind, "its " BI_JOB_NAME(kind, name)}, )
+
+/* Returns the first attribute that a beanstalkd lacks; NULL: none. */
+static const char *unsupported_field(const bide_job *job)
+{
+    const struct {
+        bool present;
+        const char *name;
+    } parts[] = {
+        {job->key != NULL, "its key"},
+        BI_JOB_EXT(LOST_FIELD){job->last_error != NULL, "its last error"},
+        {job->ttr_ms % 1000 != 0, "the milliseconds of its ttr"},
+    };
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+        if (parts[i].present)
+            return parts[i].name;
+    return NULL;
+}
+
+static bool make_put(const struct restore_target *restore_target, struct op_slot *slot, char *error)
+{
+    const bide_job *job = &slot->job;
+    const char *lost = unsupported_field(job);
+
+    if (job->state == BIDE_STATE_BURIED || job->state == BIDE_STATE_DONE)
+        return bi_errmsg_set(error,
+                             "it is %s, and a beanstalkd accepts only ready and delayed jobs",
+                             bide_state_name(job->state));
+    if (lost != NULL && !restore_target->lossy)
+        return bi_errmsg_set(error, "a beanstalkd cannot store %s; use --lossy to drop it", lost);
+
+    slot->options = (bide_put_options)BIDE_PUT_OPTIONS_INIT;
+    slot->options.priority = job->priority;
+    slot->options.ttr_ms = job->ttr_ms;
+    slot->options.run_at_ms = job->state == BIDE_STATE_DELAYED ? job->run_at_ms : 0;
+    slot->op.kind = BIDE_OP_PUT;
+    slot->op.put = (bide_put_item){
+        .topic = {job->topic, strlen(job->topic)},
+        .body = {job->body, job->body_size},
+        .options = &slot->options,
+    };
+    return true;
+}
+
+bool bi_transfer_build_op(const struct restore_target *restore_target, struct op_slot *slot,
+                          char *error)
+{
+    if (restore_target->plain)
+        return make_put(restore_target, slot, error);
+    slot->op.kind = BIDE_OP_RESTORE;
+    slot->op.restore = (bide_restore_args){.job = &slot->job};
+    return true;
+}
+
+/* ---- pauses ---- */
+
+bool bi_transfer_is_endless_pause(const bide_topic_stats *topic)
+{
+    return topic->paused && topic->pause_left_ms >= UNLIMITED_MS;
+}
+
+int bi_transfer_each_pause(const struct cli *cli, bide *queue, bi_transfer_visit_pause *visit,
+                           void *user)
+{
+    char cursor[BIDE_CURSOR_SIZE] = "";
+    bide_topic_stats *page = calloc(PAGE, sizeof(*page));
+    int exit;
+
+    if (page == NULL)
+        return bi_cli_error(cli, BI_EXIT_FAILED, "out of memory");
+    do {
+        size_t count = 0;
+        exit = bi_cli_report_last(cli, bide_topics(queue, cursor, page, PAGE, &count));
+        for (size_t i = 0; exit == BI_EXIT_OK && i < count; i++) {
+            struct pause pause = {.until_ms = 0};
+            if (!page[i].paused)
+                continue;
+            memcpy(pause.topic, page[i].name, sizeof(pause.topic));
+            if (!bi_transfer_is_endless_pause(&page[i]))
+                pause.until_ms = bi_clock_wall() / 1000 + page[i].pause_left_ms;
+            exit = visit(user, &pause);
+        }
+    } while (exit == BI_EXIT_OK && cursor[0] != 0);
+    free(page);
+    return exit;
+}
+
+int bi_transfer_set_pause(const struct cli *cli, bide *queue, const struct pause *pause,
+                          bool *expired)
+{
+    int64_t left_ms =
+        pause->until_ms == 0 ? BIDE_FOREVER : pause->until_ms - bi_clock_wall() / 1000;
+    *expired = pause->until_ms != 0 && left_ms <= 0;
+    if (*expired)
+        return BI_EXIT_OK;
+    return bi_cli_report_last(cli, bide_pause(queue, pause->topic, left_ms));
+}
+
+json_t *bi_transfer_pause_to_json(const struct pause *pause)
+{
+    if (pause->until_ms == 0)
+        return json_pack("{s:s, s:s}", "kind", "pause", "topic", pause->topic);
+    return json_pack("{s:s, s:s, s:I}", "kind", "pause", "topic", pause->topic, "until_ms",
+                     (json_int_t)pause->until_ms);
+}
+
+bool bi_transfer_pause_from_json(const json_t *object, struct pause *pause, char *error)
+{
+    const json_t *topic = json_object_get(object, "topic");
+    const json_t *until = json_object_get(object, "until_ms");
+    bide_slice name = {json_string_value(topic), json_string_length(topic)};
+    *pause = (struct pause){.until_ms = 0};
+    if (!json_is_string(topic) || !bi_topic_name_valid(name))
+        return bi_errmsg_set(error, "a pause needs the name of a topic");
+    if (json_object_size(object) != (until == NULL ? 2u : 3u))
+        return bi_errmsg_set(error, "a pause has \"topic\" and \"until_ms\", and nothing else");
+    if (until != NULL && (!json_is_integer(until) || json_integer_value(until) <= 0 ||
+                          json_integer_value(until) > BIDE_TIMESTAMP_MAX_MS + BIDE_TIME_MAX_MS))
+        return bi_errmsg_set(error, "\"until_ms\" is a moment in milliseconds since 1970");
+    memcpy(pause->topic, name.data, name.size);
+    pause->until_ms = json_integer_value(until);
+    return true;
+}
