@@ -161,7 +161,7 @@ static int detect_server(struct handshake *handshake, const struct address *addr
         /* The result of a ping is short, so its line fits the buffer. */
         if (sscanf(reply, "ANSWER 1 %d %llu", &code, &size) != 2 || size > 64 ||
             read_line(handshake) == NULL)
-            return reject(address, BIDE_EIO, "gives an answer that makes no sense", error);
+            return reject(address, BIDE_EIO, "sent a malformed reply", error);
 
         *server_kind = SERVER_BIDED;
         return BIDE_OK;

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT */
+#define _GNU_SOURCE /* strerrordesc_np */
 #include "remote/remote.h"
 
 #include "op/op_table.h"
 #include "util/clock.h"
-#include "util/text.h"
 #include "util/thread.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -264,10 +263,12 @@ int bi_remote_open(struct remote *remote, const struct remote_client *client,
     pthread_mutex_init(&remote->lock, NULL);
     pthread_cond_init(&remote->below_limit, NULL);
 
-    if (remote->wake_fd < 0 || remote->stop_fd < 0 ||
-        !bi_thread_start(&remote->thread, bi_remote_thread_run, remote)) {
-        snprintf(error, BIDE_ERROR_SIZE, "open: cannot create thread or eventfd: %s",
-                 strerror(errno));
+    const char *failed = remote->wake_fd < 0 || remote->stop_fd < 0 ? "eventfd" : NULL;
+    if (failed == NULL && !bi_thread_start(&remote->thread, bi_remote_thread_run, remote))
+        failed = "thread";
+    if (failed != NULL) {
+        snprintf(error, BIDE_ERROR_SIZE, "open: cannot create %s: %s", failed,
+                 strerrordesc_np(errno));
         bi_remote_free(&remote->base);
         return BIDE_ESYSTEM;
     }

@@ -47,7 +47,7 @@ int bi_remote_op_reject(bide_op *op, int code, const char *format, ...)
 void bi_remote_op_describe_unknown(const struct remote *remote, const bide_op *op, char *text)
 {
     snprintf(text, BIDE_ERROR_SIZE,
-             "%s: the connection to %.90s broke before the answer came; it may have happened",
+             "%s: the connection to %.90s was lost before the reply arrived; it may have happened",
              bide_op_name(op->kind), remote->address.name);
 }
 

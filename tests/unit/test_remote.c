@@ -286,7 +286,7 @@ static void lost_ops_are_sent_again_unless_they_may_have_happened(void **state)
     SET(fake->holds = true);
     submit(&held, BIDE_OP_PUT, 0);
     SET(fake->lost = true);
-    ends(&put, BIDE_EUNKNOWN, "put: the connection to fake:1 broke");
+    ends(&put, BIDE_EUNKNOWN, "put: the connection to fake:1 was lost");
     AWAIT(stats.starts == 2 && reserve.starts == 2 && held.starts == 1);
     SET(fake->replies = true);
     ends(&stats, BIDE_OK, NULL);

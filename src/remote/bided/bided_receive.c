@@ -97,8 +97,8 @@ static void fail_decode(const struct bided *bided, bide_op *op, int code)
     bool no_memory = code == BIDE_ENOMEM;
 
     snprintf(text, sizeof(text),
-             no_memory ? "%s: out of memory for the answer of the server at %.100s"
-                       : "%s: the answer of the server at %.100s makes no sense",
+             no_memory ? "%s: out of memory for the reply of the server at %.100s"
+                       : "%s: the server at %.100s sent a malformed result",
              bide_op_name(op->kind), bided->remote.address.name);
 
     /* A reply to a change that cannot be read does not prove whether it was executed. */
@@ -179,7 +179,7 @@ static struct request *take_responses(struct bided *bided, char *reason)
         if (well_formed)
             request = find_request(bided, &response);
         if (request == NULL) {
-            snprintf(reason, BIDE_ERROR_SIZE, "the server at %.100s says what makes no sense",
+            snprintf(reason, BIDE_ERROR_SIZE, "the server at %.100s sent a malformed reply",
                      bided->remote.address.name);
             break;
         }
