@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # check-manual.sh BUILD - man/bide.1 has every verb and every flag that `bide help` tells of, and no
 # others; no verb has a flag twice, or one that all verbs have. Every exit code is in the page and in
-# docs/CLI.md.
+# docs/CLI.md. Help and pages fit a terminal of 80 columns.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 bide=${1:?usage: check-manual.sh BUILD}/bide
@@ -70,6 +70,21 @@ for code in $codes; do
     sed -n '/^\.Sh EXIT STATUS/,/^\.Sh EXAMPLES/p' man/bide.1 | grep -qE "^\.It (.* )?$code( |\$)" ||
         fail "exit code $code is not in man/bide.1"
     grep -qE "^\| ([0-9]+, )*${code}[ ,]" docs/CLI.md || fail "exit code $code is not in docs/CLI.md"
+done
+
+too_wide() { # what; its text is the input
+    local lines
+    lines=$(awk 'length > 80')
+    [ -z "$lines" ] || fail "$1 has lines of more than 80 columns:
+$lines"
+}
+for verb in $verbs; do
+    too_wide "bide help $verb" < <("$bide" help "$verb")
+done
+too_wide "bide help" < <("$bide" help)
+[ ! -e "${bide}d" ] || too_wide "bided --help" < <("${bide}d" --help)
+for page in man/*.[1-9]; do
+    too_wide "$page" < <(mandoc -T ascii -O width=80 "$page" | sed 's/.\x08//g')
 done
 
 mandoc -T lint -W warning man/bide.1 || fail "mandoc has something to say about man/bide.1"

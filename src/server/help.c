@@ -14,7 +14,7 @@
 static const char before[] =
     "Usage: bided [OPTIONS]\n"
     "\n"
-    "A job queue server. Clients of beanstalkd in every language can use it unchanged.\n"
+    "A job queue server. Clients of beanstalkd in any language work unchanged.\n"
     "\n"
     "  bided                               a queue in the state directory, on\n"
     "                                      127.0.0.1:11300\n"
@@ -35,18 +35,18 @@ static const char after[] =
     "  -v, --version               show the version\n"
     "\n"
     "Flags of beanstalkd:\n"
-    "  -l ADDR                     listen on ADDR, or on unix:PATH (default: 127.0.0.1)\n"
+    "  -l ADDR                     listen on ADDR or unix:PATH (default: 127.0.0.1)\n"
     "  -p PORT                     listen on PORT (default: 11300)\n"
     "  -b DIR                      keep bide.db in DIR, which must exist\n"
-    "  -f MS                       every reply waits for the disk, whatever MS (--sync full)\n"
-    "  -F                          never wait for the disk (--sync off)\n"
+    "  -f MS                       --sync full, whatever MS\n"
+    "  -F                          --sync off\n"
     "  -z BYTES                    --max-job-size\n"
     "  -u USER                     --user\n"
     "  -V                          --log-level debug\n"
     "  -s BYTES, -c, -n            no effect\n"
     "\n"
-    "SIGTERM and SIGINT stop the server: it completes commits and releases reserved jobs.\n"
-    "SIGUSR1 rejects new jobs (drain). SIGHUP reloads the file. See man bided, man bided.conf\n";
+    "SIGTERM and SIGINT stop the server in an orderly way. SIGUSR1 rejects new jobs\n"
+    "(drain). SIGHUP reloads the file. See bided(8) and bided.conf(5).\n";
 
 /* Prints words in the right column, wrapped at WIDTH. '~' is a space that does not wrap. at: the
  * current column. */
