@@ -362,8 +362,10 @@ const char *bi_conn_format_peer(const struct conn *conn, char *text_out)
 void bi_conn_log(const struct conn *conn, const char *verb)
 {
     char peer[PEER_SIZE];
+    /* A connection that is being closed is still counted. */
+    unsigned open = conn->server->connections - (conn->closed ? 1 : 0);
     bi_log(&conn->server->log, BIDE_LOG_DEBUG, "connection %s: %s; %u open", verb,
-           bi_conn_format_peer(conn, peer), conn->server->connections);
+           bi_conn_format_peer(conn, peer), open);
 }
 
 static void link_conn(struct server *server, struct conn *conn)

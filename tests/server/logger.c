@@ -80,6 +80,18 @@ static void the_journal_gets_levels_instead_of_times(void)
     HAS(ends_with(111, "--url=memory:", "--listen=192.0.2.1:0")->err, "<3>cannot listen");
 }
 
+static void a_closed_connection_is_not_counted_as_open(void)
+{
+    struct bided *bided = serve("--url=memory:", "--listen=0", "--log-level=debug");
+    int fd = connect_tcp(port_of(bided, "127.0.0.1"));
+    ask(fd, "use a\r\n", "USING a\r\n");
+    await_log(bided, "; 1 open\n");
+    close(fd);
+    await_log(bided, "connection closed: ");
+    await_log(bided, "; 0 open\n");
+    stop(bided);
+}
+
 static int full[2];
 
 static void use_the_full_pipe(void)
@@ -169,6 +181,7 @@ static const struct test tests[] = {
     TEST(a_line_of_json_is_an_object),
     TEST(levels_are_left_out),
     TEST(the_journal_gets_levels_instead_of_times),
+    TEST(a_closed_connection_is_not_counted_as_open),
     TEST(unread_log_does_not_block_the_server),
     TEST(server_works_without_standard_error),
     TEST(a_log_at_the_file_size_limit_does_not_end_the_server),
