@@ -37,11 +37,9 @@ static int check_backup(struct cli *cli)
     if (cli->words[0][0] == 0)
         return bi_cli_usage_error(cli, "the file name is empty");
     if (lstat(cli->words[0], &existing) == 0)
-        return bi_cli_error(
-            cli, BI_EXIT_USAGE,
-            "%.300s is there already, and is not overwritten; name a file that does "
-            "not exist",
-            cli->words[0]);
+        return bi_cli_error(cli, BI_EXIT_USAGE,
+                            "%.300s already exists and is not overwritten; choose another name",
+                            cli->words[0]);
     return BI_EXIT_OK;
 }
 

@@ -53,7 +53,7 @@ static bool is_stdout(const char *name)
 static int report_exists(const struct cli *cli, const char *name)
 {
     return bi_cli_error(cli, BI_EXIT_USAGE,
-                        "%.300s is there already; say --force to replace it, or another name",
+                        "%.300s already exists; choose another name, or replace it with --force",
                         name);
 }
 
@@ -99,7 +99,7 @@ static const char *claim_part(int fd, const struct outfile *file)
     if (flock(fd, LOCK_EX | LOCK_NB) != 0 || !is_same_file(fd, file->part_path))
         return "another process does";
     if (!is_stale_part(fd))
-        return "it is there already, and nothing that was left half written";
+        return "it exists, and is not an unfinished export";
     if (fchmod(fd, 0600) != 0)
         return strerror(errno);
     return ftruncate(fd, 0) != 0 ? strerror(errno) : NULL;
@@ -296,7 +296,8 @@ static int print_summary(const struct exporter *out, int exit)
     bi_cli_note(cli, "exported %s job%s%s%s", jobs, out->jobs == 1 ? "" : "s",
                 out->file.name == NULL ? "" : " to ", out->file.name == NULL ? "" : out->file.name);
     if (out->reserved > 0)
-        bi_cli_note(cli, "%s of them are reserved; an import makes them ready", reserved);
+        bi_cli_note(cli, "%s of them %s reserved; an import makes %s ready", reserved,
+                    out->reserved == 1 ? "is" : "are", out->reserved == 1 ? "it" : "them");
 
     bool complete = out->scan.unreadable == 0 && bi_connect_damage_count(cli->queue) == 0;
     return complete ? BI_EXIT_OK : BI_EXIT_PARTIAL;

@@ -120,7 +120,7 @@ static int report(struct job_wait *job_wait, const bide_op *op)
     if (op->status == BIDE_OK)
         return report_end(job_wait, op);
     if (op->status == BIDE_CLOSED && bi_interrupted()) {
-        bi_cli_note(job_wait->cli, "job %llu is not done yet; go on with: bide wait %llu",
+        bi_cli_note(job_wait->cli, "job %llu is not done yet; continue with: bide wait %llu",
                     (unsigned long long)op->wait.id, (unsigned long long)op->wait.id);
         return bi_interrupt_exit();
     }

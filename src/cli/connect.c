@@ -340,7 +340,7 @@ static void note_unserved_file(const struct cli *cli, const struct user_server *
     if (!cli->quiet && access(server->file, F_OK) == 0 && bi_user_server_note_unserved(server))
         bi_cli_note(cli,
                     "bide: the queue is %s; jobs in %s are not served by it (\"bide move "
-                    "sqlite:%s %s\" copies them). This is said once.",
+                    "sqlite:%s %s\" copies them). This note is printed once.",
                     cli->shown, server->file, server->file, cli->shown);
 }
 

@@ -144,7 +144,7 @@ static int set_parameter(struct address *address, const struct bi_url_param *par
 static int set_path(struct address *address, const char *path, char *error)
 {
     if (strlen(path) >= sizeof(address->path))
-        return reject(error, "a path of a unix socket has at most 107 bytes, unlike", path);
+        return reject(error, "the path of a unix socket has at most 107 bytes, not", path);
     snprintf(address->path, sizeof(address->path), "%s", path);
     snprintf(address->name, sizeof(address->name), "%s", path);
     return BIDE_OK;
@@ -182,7 +182,7 @@ static int set_host_and_port(struct address *address, const char *text, const ch
     if (text[0] == '[') {
         const char *end = strchr(text, ']');
         if (end == NULL || (end[1] != 0 && end[1] != ':'))
-            return reject(error, "an IPv6 address stands in brackets, unlike", text);
+            return reject(error, "an IPv6 address must be in brackets, not", text);
         return set_host(address, text + 1, (size_t)(end - text - 1),
                         end[1] == ':' ? end + 2 : default_port, error);
     }
@@ -190,7 +190,7 @@ static int set_host_and_port(struct address *address, const char *text, const ch
     if (colon == NULL)
         return set_host(address, text, strlen(text), default_port, error);
     if (strchr(colon + 1, ':') != NULL)
-        return reject(error, "an IPv6 address stands in brackets, unlike", text);
+        return reject(error, "an IPv6 address must be in brackets, not", text);
     return set_host(address, text, (size_t)(colon - text), colon + 1, error);
 }
 
@@ -219,7 +219,7 @@ static int set_location(struct address *address, char *location, const char *def
         return set_host_and_port(address, rest, default_port, error);
     }
     if (!bi_url_decode(rest) || rest[0] != '/')
-        return reject(error, "a unix socket is named by its whole path, unlike", rest);
+        return reject(error, "the path of a unix socket must be absolute, not", rest);
     return set_path(address, rest, error);
 }
 
@@ -255,8 +255,8 @@ int bi_remote_address_parse(struct address *address, const struct bi_url *url,
         /* What stands before an @ may be a secret. */
         const char *at = strrchr(url->location, '@');
         snprintf(error, BIDE_ERROR_SIZE,
-                 "open: a server is named as in %s://host:%s or %s:///run/bide.sock, unlike "
-                 "\"%.60s\"",
+                 "open: the address of a server must be like %s://host:%s or "
+                 "%s:///run/bide/bided.sock, not \"%.60s\"",
                  url->scheme, default_port, url->scheme, at == NULL ? url->location : at);
         return BIDE_EINVAL;
     }

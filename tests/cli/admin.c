@@ -318,7 +318,7 @@ static void a_copy_overwrites_nothing(void)
     snprintf(path, sizeof(path), "%s/copy.db", folder_of("copies"));
     write_text(path, "precious");
     struct child *child = run_expect(2, "backup", path);
-    HAS(child->err, "there already");
+    HAS(child->err, "already exists");
     EQ(size_of(path), 8);
     run_expect(2, "backup", "");
 }

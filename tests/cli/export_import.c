@@ -107,10 +107,10 @@ static void a_file_is_not_replaced_unless_it_is_wanted(void)
     const char *path = test_path("kept.jsonl");
     put_job("a", "one");
     write_text(path, "mine");
-    HAS(run_expect(2, "export", "-o", path)->err, "say --force");
+    HAS(run_expect(2, "export", "-o", path)->err, "--force");
     TEXT(read_whole(path), 4, "mine");
     run_expect(0, "export", "--force", "-o", path);
-    HAS(run_expect(2, "export", "-o", path)->err, "is there already");
+    HAS(run_expect(2, "export", "-o", path)->err, "already exists");
     CHECK(!file_exists(test_path("kept.jsonl.part")));
     EQ(count_of(&(struct output){.text = read_whole(path), .size = (size_t)size_of(path)}, "\n"),
        3);
@@ -120,7 +120,7 @@ static void a_foreign_part_file_is_not_overwritten(void)
 {
     const char *path = test_path("new.jsonl");
     write_text(test_path("new.jsonl.part"), "mine");
-    HAS(run_expect(1, "export", "-o", path)->err, "nothing that was left half written");
+    HAS(run_expect(1, "export", "-o", path)->err, "is not an unfinished export");
     TEXT(read_whole(test_path("new.jsonl.part")), 4, "mine");
     write_text(test_path("new.jsonl.part"), "{\"kind\":\"export\",\"form");
     run_expect(0, "export", "-o", path);

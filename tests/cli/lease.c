@@ -46,6 +46,16 @@ static void a_body_sends_no_control_characters_to_a_terminal(void)
     LACKS(child->out, "\x1b[31mred");
 }
 
+static void an_export_notes_the_reserved_jobs(void)
+{
+    put_job("email", "one");
+    put_job("email", "two");
+    hold("email");
+    HAS(run_expect(0, "export")->err, "\n1 of them is reserved; an import makes it ready\n");
+    hold("email");
+    HAS(run_expect(0, "export")->err, "\n2 of them are reserved; an import makes them ready\n");
+}
+
 static void nothing_ready_is_4_at_once_or_after_the_timeout(void)
 {
     HAS(run_expect(4, "reserve", "email")->err, "--timeout");
@@ -235,6 +245,7 @@ static void an_expired_lease_is_reported(void)
 static const struct test tests[] = {
     TEST(the_body_goes_to_output_and_the_lease_to_error),
     TEST(a_body_sends_no_control_characters_to_a_terminal),
+    TEST(an_export_notes_the_reserved_jobs),
     TEST(nothing_ready_is_4_at_once_or_after_the_timeout),
     TEST(several_are_taken_at_once),
     TEST(a_given_job_is_taken_by_its_id),

@@ -235,7 +235,7 @@ static void a_backup_is_a_queue_of_its_own(void)
         return;
     }
     OUTPUT_IS(run_expect(0, "peek", "email", "--url", url_of("copy.db", ""))->out, "hello");
-    HAS(run_expect(2, "backup", test_path("copy.db"))->err, "is there already");
+    HAS(run_expect(2, "backup", test_path("copy.db"))->err, "already exists");
     CHECK(chdir(test_dir()) == 0);
     run_expect(0, "backup", "relative.db");
     CHECK(file_exists(test_path("relative.db")));

@@ -118,7 +118,7 @@ static void unbracketed_ipv6_address_is_rejected(void **state)
                                        "beanstalk://[::1"};
     for (size_t i = 0; i < COUNT_OF(urls); i++) {
         assert_int_equal(parse(urls[i]), BIDE_EINVAL);
-        assert_non_null(strstr(error, "an IPv6 address stands in brackets"));
+        assert_non_null(strstr(error, "an IPv6 address must be in brackets"));
     }
 }
 
