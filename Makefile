@@ -50,7 +50,7 @@ bench: build/build.ninja ## run the benchmark; ARGS="..." are passed on
 	ninja -C build bench bided
 	@BIDE_COMMIT="$$(git describe --always --dirty 2>/dev/null)" build/bench $(ARGS)
 
-abuse: build/build.ninja ## attack a bided in every way we know, beside a client that measures: ARGS=--quick
+abuse: build/build.ninja ## attack a bided while a second client measures its latency: ARGS=--quick
 	ninja -C build bench bided
 	@BIDE_COMMIT="$$(git describe --always --dirty 2>/dev/null)" build/bench abuse $(ARGS)
 
@@ -67,19 +67,19 @@ holds: ## measure the longest hold of a queue's lock, with a million jobs and wi
 	echo 'the longest holds while disks failed:'; \
 	sort -rn build-holds/holds.txt | head -5; exit $$status
 
-kill: build/build.ninja ## kill -9 a process that works on a SQLite file, again and again: ROUNDS=200
+kill: build/build.ninja ## kill -9 a process that works on a SQLite file, repeatedly: ROUNDS=200
 	ninja -C build kill
 	@build/kill --rounds $(ROUNDS) $(ARGS)
 
-fuzz: ## feed random bytes to what takes bytes: TARGET=op_codec SECONDS=60
+fuzz: ## fuzz parsers and decoders: TARGET=op_codec SECONDS=60
 	@tools/setup.sh test
 	@tools/fuzz.sh $(SECONDS) $(TARGET)
 
-killserver: build/build.ninja ## kill -9 bided under load, again and again: ROUNDS=200
+killserver: build/build.ninja ## kill -9 bided under load, repeatedly: ROUNDS=200
 	ninja -C build killserver bided
 	@build/killserver --server build/bided --rounds $(ROUNDS) $(ARGS)
 
-livefuzz: build/build.ninja ## babble into a running bided: SECONDS=60
+livefuzz: build/build.ninja ## send random input to a running bided: SECONDS=60
 	ninja -C build livefuzz bided
 	@build/livefuzz --server build/bided --seconds $(SECONDS) $(ARGS)
 

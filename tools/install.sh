@@ -24,7 +24,7 @@ while [ ! -e "$place" ]; do
     place=$(dirname "$place")
 done
 if [ ! -w "$place" ]; then
-    echo "bide: $place is not yours to write; run: sudo make install, or choose another PREFIX" >&2
+    echo "bide: cannot write to $place: run \"sudo make install\", or choose another PREFIX" >&2
     exit 1
 fi
 

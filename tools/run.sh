@@ -44,7 +44,7 @@ usage() {
 cat <<END
 
 bided serves the beanstalkd protocol on 127.0.0.1:$port; $where.
-In another terminal ${commands}by hand, with nc or the like:
+In another terminal ${commands}by hand, for example with nc (netcat-openbsd):
 
     printf 'put 0 0 60 5\r\nhello\r\npeek-ready\r\nstats\r\nquit\r\n' | nc 127.0.0.1 $port
 

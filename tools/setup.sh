@@ -95,11 +95,11 @@ if [ -n "$check" ] && [ "$1" = build ] && [ -z "$(missing_of "$build_packages")"
         libcurl4-openssl-dev) echo "bide: \"bide work\" will have no --http" >&2 ;;
         libevent-dev) echo "bide: there will be no bided" >&2 ;;
         libjansson-dev)
-            echo "bide: there will be no command line, and no typed tasks but those of bytes" >&2
+            echo "bide: there will be no command line, and no structs in tasks" >&2
             ;;
         libncurses-dev) echo "bide: there will be no \"bide top\"" >&2 ;;
         libsqlite3-dev) echo "bide: there will be no sqlite: queues" >&2 ;;
-        libsystemd-dev) echo "bide: bided will take no sockets from systemd" >&2 ;;
+        libsystemd-dev) echo "bide: bided will not support systemd (sockets, notifications)" >&2 ;;
         esac
     done
     exit 0
