@@ -203,7 +203,7 @@ int bi_connect_open_url(struct cli *cli, const char *url, bide **queue)
 {
     char full[FULL_URL_MAX];
 
-    /* BIDE_SECRET_FILE is tried only if the server wants a secret: the other queue may be another server. */
+    /* BIDE_SECRET_FILE is tried only if the server requires a secret: the other queue may be another server. */
     int code = open_queue(cli, url, queue);
     add_secret_file(full, url, true);
     if (code == BIDE_EINVAL && strcmp(full, url) != 0)

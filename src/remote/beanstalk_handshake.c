@@ -151,8 +151,8 @@ static int detect_server(struct handshake *handshake, const struct address *addr
         return reject(
             address, BIDE_EINVAL,
             is_local(handshake->fd)
-                ? "wants a secret (?secret_file=PATH)"
-                : "wants a secret (?secret_file=PATH), or this network in its setting trust",
+                ? "requires a secret (?secret_file=PATH)"
+                : "requires a secret (?secret_file=PATH), or this network in its setting trust",
             error);
 
     if (strncmp(reply, "ANSWER 1 ", 9) == 0) {

@@ -599,7 +599,7 @@ static void log_wrong_secret(const struct conn *conn)
     server->admission.auth_failure_count++;
     if (bi_log_limit_hit(&server->admission.wrong_log, bi_clock_boot()) > 0)
         bi_log(&server->log, BIDE_LOG_WARN,
-               "authentication failed: wrong secret from %s; %llu failures so far",
+               "authentication failed: wrong secret from %s; failures so far: %llu",
                bi_conn_format_peer(conn, peer_text),
                (unsigned long long)server->admission.auth_failure_count);
 }

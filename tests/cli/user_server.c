@@ -365,7 +365,7 @@ static void user_server_with_a_secret_is_started_and_asks_for_it(void)
                "auth = always\nauth_secret = hush-hush-hush-hush\n");
     CHECK(chmod(test_path("config/bide/bided.conf"), 0600) == 0);
     struct child *child = run_expect(2, "put", "email", "hello");
-    HAS(child->err, "wants a secret");
+    HAS(child->err, "requires a secret");
     LACKS(child->err, "trust");
     write_text(test_path("secret"), "hush-hush-hush-hush\n");
     set_env("BIDE_SECRET_FILE", test_path("secret"));

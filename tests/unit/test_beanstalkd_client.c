@@ -804,7 +804,7 @@ static void a_reserve_ends_when_the_server_wants_a_secret(void **state)
     close(first);
     handshake_with("AUTH_REQUIRED\r\n");
     completes(&reserve, BIDE_EINVAL);
-    assert_non_null(strstr(reserve.error, "wants a secret"));
+    assert_non_null(strstr(reserve.error, "requires a secret"));
 }
 
 static void reserve_is_resent_after_its_connection_broke(void **state)

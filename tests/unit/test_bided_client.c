@@ -766,7 +766,7 @@ static void failed_open_reports_the_reason(void **state)
         {handshake_silent, "connect_timeout=50ms", BIDE_EIO, "does not answer"},
         {handshake_closed, "", BIDE_EIO, "does not answer"},
         {handshake_foreign, "", BIDE_EIO, "another protocol"},
-        {handshake_auth_required, "", BIDE_EINVAL, "wants a secret"},
+        {handshake_auth_required, "", BIDE_EINVAL, "requires a secret"},
         {handshake_wrong_secret, "secret=wrong", BIDE_EINVAL, "does not accept the secret"},
         {handshake_no_auth, "secret=s3cret", BIDE_EINVAL, "plain beanstalkd"},
         {handshake_full, "secret=s3cret", BIDE_EBUSY, "no room for another connection"},
