@@ -16,11 +16,12 @@
  *            thread that set it calls the store's commit and quarantine and uses the members
  *            marked "guarded by committing", also while it does not hold local->lock.
  */
-#define _GNU_SOURCE /* sched_getaffinity, pthread_timedjoin_np */
+#define _GNU_SOURCE /* sched_getaffinity */
 #include "local/local_internal.h"
 #include "op/op_result.h"
 #include "util/clock.h"
 #include "util/text.h"
+#include "util/thread.h"
 
 #include <assert.h>
 #include <sched.h>
@@ -654,21 +655,8 @@ int64_t bi_commit_age(struct backend *backend)
 
 void bi_commit_join(struct local *local)
 {
-    int64_t left =
-        local->store->write_deadline == 0 ? 0 : local->store->write_deadline - bi_clock_boot();
-    struct timespec until;
-
-    /* pthread_timedjoin_np() takes a time of the wall clock. */
-    clock_gettime(CLOCK_REALTIME, &until);
-    if (left > 0) {
-        until.tv_sec += (time_t)(left / 1000000);
-        until.tv_nsec += (long)(left % 1000000) * 1000;
-        until.tv_sec += until.tv_nsec / 1000000000;
-        until.tv_nsec %= 1000000000;
-    }
-
-    if (local->store->write_deadline != 0 &&
-        pthread_timedjoin_np(local->commit_thread, NULL, &until) == 0)
+    int64_t deadline = local->store->write_deadline;
+    if (deadline != 0 && bi_thread_join_within(local->commit_thread, deadline - bi_clock_boot()))
         return;
 
     /* The deadline has passed, or there is none. A write cannot be interrupted, so join without a

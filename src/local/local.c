@@ -31,6 +31,8 @@
 /* A close ends the leases this often if the commit of that fails, and within this time. */
 #define INTERRUPT_TRIES    10
 #define INTERRUPT_TRIES_US 5000000
+/* A close logs that it waits for the disk of a backup after this time. */
+#define BACKUP_JOIN_US 1000000
 /* The time from open to the first maintenance of the store. */
 #define FIRST_MAINTAIN_US 1000000
 
@@ -910,6 +912,19 @@ static bool end_leases_durably(struct local *local)
     return ended;
 }
 
+/* Joins the maintenance thread, which executes an abandoned backup. It uses the store, which cannot
+ * be closed before it ends. */
+static void join_backup(struct local *local)
+{
+    if (bi_thread_join_within(local->maintenance_thread, BACKUP_JOIN_US))
+        return;
+
+    bi_log(&local->context.log, BIDE_LOG_WARN,
+           "everything is stored, but a backup cannot be interrupted, because the disk of the copy "
+           "does not respond: it is waited for");
+    pthread_join(local->maintenance_thread, NULL);
+}
+
 void bi_local_close(struct backend *backend)
 {
     struct local *local = local_of(backend);
@@ -921,6 +936,8 @@ void bi_local_close(struct backend *backend)
 
     bi_timer_thread_close(local);
     bi_recovery_close(local);
+    bi_maintenance_abandon_backup(local, BIDE_CLOSED);
+    bool backs_up = local->backup_running;
     wake_all(local);
 
     /* Blocked callers are inside bi_local_submit() and use this struct. They must have returned
@@ -934,8 +951,9 @@ void bi_local_close(struct backend *backend)
     pthread_join(local->timer_thread, NULL);
     if (local->persistent) {
         /* Before the commit thread: ops that these two complete may have to be held for a
-         * commit. */
-        pthread_join(local->maintenance_thread, NULL);
+         * commit. An abandoned backup has no op, and its disk may hang: the leases come first. */
+        if (!backs_up)
+            pthread_join(local->maintenance_thread, NULL);
         pthread_join(local->reader_thread, NULL);
 
         /* No op can change a job any more. Only then are leases ended, and `final` lets the
@@ -952,6 +970,8 @@ void bi_local_close(struct backend *backend)
                    "crash");
 
         bi_commit_join(local);
+        if (backs_up)
+            join_backup(local);
     }
 }
 

@@ -179,7 +179,8 @@ struct local {
     /* recovery.c, maintenance.c */
     struct recovery recovery;
     struct op_fifo maintenance_ops; /* backups and checks */
-    bide_op *active_maintenance_op; /* the one that is being executed */
+    bide_op *active_maintenance_op; /* the one that is being executed, unless it was abandoned */
+    bool backup_running;            /* also when its op was abandoned */
     bide_op *check_op;              /* the only check, queued or being executed */
     pthread_cond_t maintenance_work;
     bool verify_wanted;              /* a write failed: all rows are to be compared */
@@ -340,12 +341,19 @@ bool bi_recovery_is_loaded(const struct local *local, uint64_t id);
 
 /* Whether the op runs on the maintenance thread. */
 bool bi_maintenance_handles(const struct local *local, const bide_op *op);
-/* Executes and completes such an op. Without the lock. */
+/* Removes the next op from the queue of the maintenance thread; NULL if there is none. */
+bide_op *bi_maintenance_pop(struct local *local);
+/* Executes and completes such an op. The lock is held at the call and at the return, not in
+ * between. */
 void bi_maintenance_execute(struct local *local, bide_op *op);
 /* Queues an op for the maintenance thread: BIDE_PENDING, or it is rejected. */
 int bi_maintenance_enqueue(struct local *local, bide_op *op);
-/* Cancels a check; false if the op is not the current check. */
+/* Cancels a check or a backup; false if the op is neither queued nor being executed. */
 bool bi_maintenance_cancel(struct local *local, bide_op *op);
+/* Completes the backup that is being executed with the code, although the maintenance thread may
+ * hang on the disk of the copy for long. The store must have been told to stop the backup: it
+ * removes the copy. Does nothing if no backup is being executed. */
+void bi_maintenance_abandon_backup(struct local *local, int code);
 /* Compares the rows of the jobs of a batch with the core. A difference sets `diverged`. BIDE_OK, or
  * the code of a store that cannot be read now. Without the lock. */
 int bi_maintenance_verify_batch(struct local *local, const struct bi_batch *batch, char *error);

@@ -24,6 +24,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Rows of one slice. */
 #define SLICE_ROWS 256
@@ -64,9 +65,29 @@ int bi_maintenance_enqueue(struct local *local, bide_op *op)
         return code;
     if (bi_op_is(op, OP_EXCLUSIVE))
         local->check_op = op;
+    op->private_.flags |= BI_MAINTENANCE_QUEUED;
     bi_op_fifo_push(&local->maintenance_ops, op);
     pthread_cond_signal(&local->maintenance_work);
     return BIDE_PENDING;
+}
+
+bide_op *bi_maintenance_pop(struct local *local)
+{
+    bide_op *op = bi_op_fifo_pop(&local->maintenance_ops);
+    if (op != NULL)
+        op->private_.flags &= ~BI_MAINTENANCE_QUEUED;
+    return op;
+}
+
+void bi_maintenance_abandon_backup(struct local *local, int code)
+{
+    bide_op *op = local->active_maintenance_op;
+    if (op == NULL || !local->backup_running)
+        return;
+
+    local->active_maintenance_op = NULL;
+    bi_local_backlog_remove(local, op);
+    bi_local_complete_with(local, op, code);
 }
 
 bool bi_maintenance_cancel(struct local *local, bide_op *op)
@@ -74,17 +95,20 @@ bool bi_maintenance_cancel(struct local *local, bide_op *op)
     /* A store that is not persistent is checked by the core, in slices on the timer thread. */
     bool sliced = bi_core_is_checking(local->core, op);
     if (op == local->active_maintenance_op) {
-        /* The maintenance thread executes it. The thread polls this flag and completes the op. */
+        /* The maintenance thread polls this flag. It completes a check, whose report it writes. */
         local->store->check_cancelled = true;
+        bi_maintenance_abandon_backup(local, BIDE_CANCELLED);
         return true;
     }
-    if (!sliced && op != local->check_op)
-        return false; /* a backup in the list: BI_CANCEL_REQUESTED keeps it from beginning */
+    if (!sliced && (op->private_.flags & BI_MAINTENANCE_QUEUED) == 0)
+        return false;
 
     bi_op_fifo_remove(sliced ? &local->sliced : &local->maintenance_ops, op);
+    op->private_.flags &= ~BI_MAINTENANCE_QUEUED;
     if (!sliced)
         bi_local_backlog_remove(local, op);
-    local->check_op = NULL;
+    if (op == local->check_op)
+        local->check_op = NULL;
     bi_slice_abandon(local->core, op);
     bi_local_complete_with(local, op, BIDE_CANCELLED);
     return true;
@@ -501,26 +525,49 @@ static int run_check(struct local *local, bide_check_report *report, char *error
 
 void bi_maintenance_execute(struct local *local, bide_op *op)
 {
+    char error[BIDE_ERROR_SIZE] = "";
+    bool is_backup = op->kind == BIDE_OP_BACKUP;
+    /* A backup that is abandoned may outlive its op. */
+    char *path = is_backup ? strdup(op->backup.path) : NULL;
     int code;
-    if ((op->private_.flags & BI_CANCEL_REQUESTED) != 0)
-        code = bi_local_reject(op, BIDE_CANCELLED, NULL);
-    else if (op->kind == BIDE_OP_BACKUP)
-        code = local->store->ops->backup(local->store, op->backup.path, op->error);
+
+    local->active_maintenance_op = op;
+    local->backup_running = is_backup;
+    pthread_mutex_unlock(&local->lock);
+
+    if (!is_backup)
+        code = run_check(local, op->check.report, error);
+    else if (path != NULL)
+        code = local->store->ops->backup(local->store, path, error);
     else
-        code = run_check(local, op->check.report, op->error);
+        code = BIDE_ENOMEM;
 
     bi_local_lock(local);
+    /* A cancel may have been requested after the last poll. It must not stop the next check. */
+    local->store->check_cancelled = false;
+    local->backup_running = false;
+    if (local->active_maintenance_op == NULL) {
+        pthread_mutex_unlock(&local->lock);
+        /* The caller of an abandoned backup was told that there is no copy. */
+        if (code == BIDE_OK)
+            unlink(path);
+        free(path);
+        bi_local_lock(local);
+        return;
+    }
+
     assert(op == local->active_maintenance_op);
     if (op == local->check_op)
         local->check_op = NULL;
     local->active_maintenance_op = NULL;
     bi_local_backlog_remove(local, op);
-    /* A cancel may have been requested after the last poll. It must not stop the next check. */
-    local->store->check_cancelled = false;
 
     op->private_.hold = 0;
-    op->private_.status = code;
-
+    op->private_.status =
+        code == BIDE_OK ? code : bi_local_reject(op, code, error[0] == 0 ? NULL : error);
     bi_op_fifo_push(&local->completed, op);
+
     bi_local_unlock(local);
+    free(path);
+    bi_local_lock(local);
 }

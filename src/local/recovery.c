@@ -253,7 +253,7 @@ void bi_recovery_close(struct local *local)
         bi_local_complete_with(local, op, BIDE_CLOSED);
     }
 
-    while ((op = bi_op_fifo_pop(&local->maintenance_ops)) != NULL) {
+    while ((op = bi_maintenance_pop(local)) != NULL) {
         if (op == local->check_op)
             local->check_op = NULL; /* a later cancel must not find this op */
         bi_local_backlog_remove(local, op);
@@ -677,18 +677,18 @@ void *bi_recovery_run(void *arg)
 
     bi_local_lock(local);
     while (!local->closing) {
-        bide_op *op = bi_op_fifo_pop(&local->maintenance_ops);
+        bide_op *op = bi_maintenance_pop(local);
         if (op == NULL && bi_maintenance_next_due(local) > bi_clock_boot()) {
             wait_for_maintenance(local);
             continue;
         }
 
-        local->active_maintenance_op = op;
-        pthread_mutex_unlock(&local->lock);
-        if (op != NULL)
+        if (op != NULL) {
             bi_maintenance_execute(local, op);
-        else
-            bi_maintenance_verify_slice(local);
+            continue;
+        }
+        pthread_mutex_unlock(&local->lock);
+        bi_maintenance_verify_slice(local);
         bi_local_lock(local);
     }
 

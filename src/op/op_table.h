@@ -124,12 +124,13 @@ enum {
     BI_COPY_OPTIONS = 1 << 11,  /* and copies of them are in use */
 
     /* local */
-    BI_CANCEL_REQUESTED = 1 << 16, /* a cancel was requested while the op could not be cancelled,
+    BI_CANCEL_REQUESTED = 1 << 16,   /* a cancel was requested while the op could not be cancelled,
                                       because its job or its bodies were being read. If the op would
                                       then have to wait, it is cancelled instead. */
-    BI_HELD = 1 << 17,             /* the core has run the op, and it is held for a commit */
-    BI_DEFERRED = 1 << 18,         /* the op waits for the end of recovery, not only for the jobs
+    BI_HELD = 1 << 17,               /* the core has run the op, and it is held for a commit */
+    BI_DEFERRED = 1 << 18,           /* the op waits for the end of recovery, not only for the jobs
                                       that it names */
+    BI_MAINTENANCE_QUEUED = 1 << 19, /* the op waits for the maintenance thread */
 };
 
 #endif

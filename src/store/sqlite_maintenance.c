@@ -453,8 +453,10 @@ static int rename_new(const char *temp_path, const char *path)
     return failed;
 }
 
-/* Syncs the complete copy and gives it its name. */
-static int publish_copy(const char *temp_path, const char *path, char *error)
+/* Syncs the complete copy and gives it its name, unless the backup was stopped meanwhile: the sync
+ * may take long. */
+static int publish_copy(const struct store *store, const char *temp_path, const char *path,
+                        char *error)
 {
     char directory[4096];
     const char *slash = strrchr(path, '/');
@@ -462,6 +464,8 @@ static int publish_copy(const char *temp_path, const char *path, char *error)
              slash == NULL ? "." : path);
 
     int failed = sync_file(temp_path);
+    if (failed == 0 && bi_store_check_stopped(store))
+        return store->stopping ? BIDE_CLOSED : BIDE_CANCELLED;
     if (failed == 0)
         failed = rename_new(temp_path, path);
     if (failed == 0) {
@@ -563,7 +567,7 @@ int bi_sqlite_backup(struct store *store, const char *path, char *error)
     }
 
     if (code == BIDE_OK)
-        code = publish_copy(temp_path, path, error);
+        code = publish_copy(store, temp_path, path, error);
 
     /* The copy has its second name by now, or has moved to it. A failed one may leave the rollback
      * journal of its target. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#define _GNU_SOURCE /* pthread_mutex_clocklock */
+#define _GNU_SOURCE /* pthread_mutex_clocklock, pthread_timedjoin_np */
 #include "util/thread.h"
 
 #include "util/clock.h"
@@ -35,6 +35,21 @@ bool bi_thread_start(pthread_t *thread, void *(*run)(void *), void *arg)
     if (failed != 0)
         errno = failed;
     return failed == 0;
+}
+
+bool bi_thread_join_within(pthread_t thread, int64_t us)
+{
+    /* pthread_timedjoin_np() takes a time of the wall clock. Thread sanitizers do not intercept
+     * pthread_clockjoin_np(). */
+    struct timespec end;
+    clock_gettime(CLOCK_REALTIME, &end);
+    if (us > 0) {
+        end.tv_sec += (time_t)(us / 1000000);
+        end.tv_nsec += (long)(us % 1000000) * 1000;
+        end.tv_sec += end.tv_nsec / 1000000000;
+        end.tv_nsec %= 1000000000;
+    }
+    return pthread_timedjoin_np(thread, NULL, &end) == 0;
 }
 
 bool bi_thread_lock_within(pthread_mutex_t *lock, int64_t us)

@@ -34,6 +34,9 @@ static inline void bi_thread_restore_cancel(const int *before)
     pthread_setcancelstate(*before, NULL);
 }
 
+/* Joins a thread that ends within this time. False: it has not ended, and is still to be joined. */
+bool bi_thread_join_within(pthread_t thread, int64_t us);
+
 /* Waits for a mutex at most this long; a step of the wall clock does not matter. True: locked. */
 bool bi_thread_lock_within(pthread_mutex_t *lock, int64_t us);
 

@@ -8,10 +8,13 @@
 #include "vfs.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sqlite3.h>
 #include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <unistd.h>
@@ -110,6 +113,38 @@ static void a_backup_can_be_cancelled(void)
     EQ(next.status, BIDE_CANCELLED);
     CHECK(access(test_path("copy.db"), F_OK) != 0);
     OK(bide_backup(queue, test_path("third.db")));
+    OK(bide_cq_free(op.cq));
+    OK(bide_close(queue));
+}
+
+/* The disk of the copy hangs where no poll can end it. The op must complete nevertheless, and the copy
+ * must not appear afterwards. */
+static void a_backup_whose_disk_hangs_can_be_cancelled(void)
+{
+    bide_op op = {.kind = BIDE_OP_BACKUP}, next = {.kind = BIDE_OP_BACKUP};
+    bide_op *const ops[] = {&op, &next};
+    vfs_install();
+    bide *queue = open_jobs("");
+    OK(bide_put(queue, TOPIC, "x", 1, NULL, NULL));
+    OK(bide_cq_new(&op.cq));
+    next.cq = op.cq;
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s", test_path("copy.db"));
+    op.backup.path = path;
+    next.backup.path = path;
+    vfs_hold_links(true);
+    EQ(bide_submit(queue, ops, 2), 2);
+    UNTIL(vfs_held_links() > 0);
+    OK(bide_cancel_op(queue, &next));
+    OK(bide_cancel_op(queue, &op));
+    size_t done = 0;
+    UNTIL((done += (size_t)bide_cq_wait(op.cq, 100)) == COUNT(ops));
+    EQ(op.status, BIDE_CANCELLED);
+    EQ(next.status, BIDE_CANCELLED);
+    memset(path, 0, sizeof path);
+    vfs_hold_links(false);
+    OK(bide_backup(queue, test_path("other.db")));
+    CHECK(access(test_path("copy.db"), F_OK) != 0);
     OK(bide_cq_free(op.cq));
     OK(bide_close(queue));
 }
@@ -215,6 +250,73 @@ static void a_stop_begins_while_a_commit_hangs(void)
     serve_end(&local_server);
 }
 
+struct backup {
+    bide *queue;
+    pthread_t thread;
+};
+
+static void *back_up(void *arg)
+{
+    bide_backup(((struct backup *)arg)->queue, test_path("copy.db"));
+    return NULL;
+}
+
+static void *release_links(void *arg)
+{
+    (void)arg;
+    nap_ms(2000);
+    vfs_hold_links(false);
+    return NULL;
+}
+
+/* A server is stopped while the disk of a backup hangs, for longer than stop_timeout. The leases that are
+ * held by token are stored as by any other stop. */
+static void a_stop_stores_leases_while_a_backup_hangs(void)
+{
+    struct local_server local_server;
+    struct backup backup;
+    pthread_t releaser;
+    char command[100];
+    unsigned long long id, token;
+    vfs_install();
+    serve_set_stop_timeout(100);
+    serve_begin(&local_server, "");
+    int one = serve_connect(&local_server);
+    limit_wait(one);
+    serve_send(one, "put 0 0 100 1\r\nx\r\n");
+    serve_expect(one, "INSERTED");
+    serve_send(one, "reserve-many 1 0\r\n");
+    char reply[100] = "";
+    size_t size = 0;
+    while (strstr(reply, "\r\nx\r\n") == NULL) {
+        ssize_t got = recv(one, reply + size, sizeof reply - 1 - size, 0);
+        CHECK(got > 0);
+        size += (size_t)got;
+    }
+    CHECK(sscanf(reply, "RESERVED_MANY 1 %llu %llu", &id, &token) == 2);
+
+    backup.queue = serve_open(&local_server);
+    vfs_hold_links(true);
+    CHECK(pthread_create(&backup.thread, NULL, back_up, &backup) == 0);
+    UNTIL(vfs_held_links() > 0);
+    CHECK(pthread_create(&releaser, NULL, release_links, NULL) == 0);
+    serve_end(&local_server);
+    CHECK(pthread_join(releaser, NULL) == 0);
+    CHECK(access(test_path("copy.db"), F_OK) != 0);
+    close(one);
+
+    serve_begin(&local_server, "");
+    CHECK(pthread_join(backup.thread, NULL) == 0);
+    OK(bide_close(backup.queue));
+    one = serve_connect(&local_server);
+    limit_wait(one);
+    snprintf(command, sizeof command, "lease %llu touch %llu\r\n", token, id);
+    serve_send(one, command);
+    serve_expect(one, "TOUCHED");
+    close(one);
+    serve_end(&local_server);
+}
+
 #define WATCHDOG_MS 2000
 
 static atomic_uint alive_calls;
@@ -253,10 +355,12 @@ static const struct test tests[] = {
     TEST(a_caller_that_waited_for_room_is_rejected_when_the_store_is_lost),
     TEST(a_backup_does_not_sync_while_it_copies),
     TEST(a_backup_can_be_cancelled),
+    TEST(a_backup_whose_disk_hangs_can_be_cancelled),
 #ifdef FAULT_SERVER
     TEST(a_commit_that_hangs_does_not_stop_the_server),
     TEST(a_commit_that_hangs_does_not_keep_new_clients_out),
     TEST(a_stop_begins_while_a_commit_hangs),
+    TEST(a_stop_stores_leases_while_a_backup_hangs),
     TEST(the_watchdog_is_notified_until_a_commit_hangs_for_its_time),
 #endif
 };

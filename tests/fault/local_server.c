@@ -35,6 +35,13 @@ void serve_set_idle_timeout(int64_t ms)
     idle_ms = ms;
 }
 
+static int64_t stop_ms = PATIENCE_MS;
+
+void serve_set_stop_timeout(int64_t ms)
+{
+    stop_ms = ms;
+}
+
 static int64_t watchdog_ms;
 static void (*on_alive)(void *user);
 
@@ -47,7 +54,7 @@ void serve_set_watchdog(int64_t ms, void (*alive)(void *user))
 void serve_begin(struct local_server *local_server, const char *parameters)
 {
     const struct server_limits limits = {.max_connections = 1000,
-                                         .stop_timeout_ms = PATIENCE_MS,
+                                         .stop_timeout_ms = stop_ms,
                                          .idle_timeout_ms = idle_ms,
                                          .max_client_bytes = (uint64_t)72 << 20};
     char error[BIDE_ERROR_SIZE];

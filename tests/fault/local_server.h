@@ -21,6 +21,8 @@ struct local_server {
 
 /* The idle_timeout of the server that is begun next; 0, as it is at first: none. */
 void serve_set_idle_timeout(int64_t ms);
+/* The stop_timeout of the server that is begun next; PATIENCE_MS at first. */
+void serve_set_stop_timeout(int64_t ms);
 /* The watchdog of the server that is begun next, and what it calls while the server is alive. */
 void serve_set_watchdog(int64_t ms, void (*alive)(void *user));
 /* Serves the queue jobs.db on a socket in the folder of the test. */

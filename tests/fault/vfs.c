@@ -53,6 +53,8 @@ static struct {
     bool without_shared_memory;
     sqlite3_io_methods old_methods; /* version 1: without shared memory */
     int link_errno, rename_errno;
+    bool hold_links;
+    unsigned held_links;
     int64_t region[2]; /* 0, 0: everything */
     bool hold;
     unsigned held;
@@ -212,6 +214,20 @@ void vfs_fail_links(int link_errno, int rename_errno)
     unlock_shim(0);
 }
 
+void vfs_hold_links(bool hold)
+{
+    lock_shim();
+    shim.hold_links = hold;
+    pthread_cond_broadcast(&shim.released);
+    unlock_shim(0);
+}
+
+unsigned vfs_held_links(void)
+{
+    lock_shim();
+    return (unsigned)unlock_shim((int)shim.held_links);
+}
+
 void vfs_region(int64_t from, int64_t to)
 {
     lock_shim();
@@ -321,6 +337,10 @@ int posix_fallocate(int fd, off_t offset, off_t size)
 int link(const char *from, const char *to)
 {
     lock_shim();
+    shim.held_links++;
+    while (shim.hold_links)
+        pthread_cond_wait(&shim.released, &shim.lock);
+    shim.held_links--;
     int failed = unlock_shim(shim.link_errno);
     if (failed == 0)
         return linkat(AT_FDCWD, from, AT_FDCWD, to, 0);

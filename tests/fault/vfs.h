@@ -59,6 +59,9 @@ void vfs_write_despite_faults(unsigned writes);
 void vfs_without_shared_memory(bool without);
 /* From now on link() fails with this errno, and renameat2() with the other; 0: they work. */
 void vfs_fail_links(int link_errno, int rename_errno);
+/* While held, link() waits; how many calls are waiting. */
+void vfs_hold_links(bool hold);
+unsigned vfs_held_links(void);
 /* No more faults; the limit stays. */
 void vfs_clear_faults(void);
 /* How many acts were made to fail since the program began. */
