@@ -272,10 +272,11 @@ int bi_core_exec(struct core *core, bide_op *op);
  * and kick, so this memory is not given to new jobs. Jobs that are still to be loaded count like
  * new ones without a body: a restart must not let more jobs into a full queue.
  */
+#define UNLOADED_COST (JOB_COST + JOB_EXT_COST + JOB_SLACK)
 static inline uint64_t bi_core_headroom(const struct core *core)
 {
     return core->jobs.used * JOB_SLACK + (core->jobs.used - core->exts.used) * JOB_EXT_COST +
-           core->unloaded * (JOB_COST + JOB_EXT_COST + JOB_SLACK);
+           core->unloaded * UNLOADED_COST;
 }
 
 /* True if this many more bytes would exceed max_memory. */

@@ -238,6 +238,13 @@ void bi_load_expect(struct core *core, uint64_t jobs)
     core->unloaded = jobs;
 }
 
+bool bi_load_may_fill_memory(const struct core *core, uint64_t jobs)
+{
+    uint64_t max = core->limits.max_memory;
+    return max != 0 && (jobs > max / UNLOADED_COST ||
+                        core->memory + bi_core_headroom(core) + jobs * UNLOADED_COST > max / 2);
+}
+
 int bi_load_pause(struct core *core, const struct bi_image *image, struct bi_now now)
 {
     core->now = now;

@@ -14,6 +14,7 @@
 #include <pthread.h>
 #include <sqlite3.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -386,6 +387,41 @@ static void failing_reads_and_commits_cost_no_job_with_a_retry_limit(void)
     work_while(open_cold("cache_bytes=1&sync=off", 0), fail_reads_and_commits);
 }
 
+/* The disk is slow while the stored jobs are counted. The queue was full before, so a put at that time
+ * must not be accepted: each restart would let more jobs in. */
+static void a_full_queue_is_full_while_its_jobs_are_counted(void)
+{
+    enum { JOBS = 20000 };
+    static bide_put_item items[JOBS / 20];
+    char parameters[64];
+    bide_recovery progress = {.total = 0};
+    vfs_install();
+    bide *queue = open_jobs("sync=off");
+    for (size_t i = 0; i < COUNT(items); i++)
+        items[i] = (bide_put_item){.topic = slice_of("full"), .body = slice_of("body")};
+    for (size_t i = 0; i < JOBS / COUNT(items); i++)
+        OK(bide_put_many(queue, items, COUNT(items), NULL));
+    bide_stats stats;
+    OK(bide_queue_stats(queue, &stats));
+    snprintf(parameters, sizeof parameters, "sync=off&max_memory=%llu",
+             (unsigned long long)stats.memory_bytes);
+    OK(bide_close(queue));
+
+    vfs_slow_reads(5000);
+    OK(bide_open(url_of("jobs.db", parameters), NULL, &queue));
+    CODE(bide_wait_recovered(queue, 0, &progress), BIDE_TIMED_OUT);
+    EQ(progress.phase, BIDE_PHASE_COUNTING);
+
+    bide_op op = {.kind = BIDE_OP_PUT, .cq = make_cq(), .put = items[0]};
+    bide_op *const ops[] = {&op};
+    EQ(bide_submit(queue, ops, 1), 1);
+    vfs_slow_reads(0);
+    drain(op.cq, 1);
+    EQ(op.status, BIDE_EFULL);
+    OK(bide_cq_free(op.cq));
+    OK(bide_close(queue));
+}
+
 static const struct test tests[] = {
     TEST(a_lease_begins_when_its_reserve_is_answered),
     TEST(a_slow_disk_is_not_a_failure_of_the_worker),
@@ -396,5 +432,6 @@ static const struct test tests[] = {
     TEST(reads_that_fail_for_a_while_cost_no_job),
     TEST(reads_and_commits_that_fail_for_a_while_cost_no_job),
     TEST(failing_reads_and_commits_cost_no_job_with_a_retry_limit),
+    TEST(a_full_queue_is_full_while_its_jobs_are_counted),
 };
 const struct theme slow_disk_theme = {"slow", tests, COUNT(tests)};
