@@ -16,6 +16,7 @@
 #include <sqlite3.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #define TOPIC     "unread"
@@ -568,6 +569,48 @@ static void failed_finish_is_reported_when_the_reserve_is_given_up(void)
     finish_while_unreadable(false);
 }
 
+#ifdef FAULT_SERVER
+/* Clients ask for more bodies than the server may keep for clients, 72 MiB, and do not read them. Each gets
+ * a job; those that do not fit are given back. */
+static void bodies_for_clients_that_do_not_read_are_bounded(void)
+{
+    enum { CLIENTS = 20, SIZE = 60000 };
+    static char body[SIZE];
+    static bide_put_item items[128];
+    struct local_server local_server;
+    int fds[CLIENTS];
+    size_t reserved = 0;
+    vfs_install();
+    serve_begin(&local_server, "sync=off&cache_bytes=1MiB");
+    for (size_t i = 0; i < COUNT(items); i++)
+        items[i] = (bide_put_item){.topic = slice_of("default"), .body = {body, SIZE}};
+    for (int i = 0; i < CLIENTS; i++)
+        OK(bide_put_many(local_server.queue, items, COUNT(items), NULL));
+
+    for (int i = 0; i < CLIENTS; i++) {
+        fds[i] = serve_connect(&local_server);
+        serve_send(fds[i], "reserve-many 128 0\r\n");
+    }
+    for (int i = 0; i < CLIENTS; i++) {
+        char reply[32] = "";
+        size_t count = 0;
+        CHECK(recv(fds[i], reply, sizeof reply - 1, MSG_WAITALL) > 0);
+        CHECK(sscanf(reply, "RESERVED_MANY %zu", &count) == 1 && count > 0);
+        reserved += count;
+    }
+    CHECK(reserved * SIZE <= ((size_t)72 << 20) + (size_t)CLIENTS * SIZE);
+
+    bide_stats stats = {.jobs = {.ready = 0}};
+    UNTIL(bide_queue_stats(local_server.queue, &stats) == BIDE_OK &&
+          stats.jobs.reserved <= reserved);
+    EQ(stats.jobs.ready + stats.jobs.reserved, CLIENTS * COUNT(items));
+
+    for (int i = 0; i < CLIENTS; i++)
+        close(fds[i]);
+    serve_end(&local_server);
+}
+#endif
+
 static const struct test tests[] = {
     TEST(unread_job_is_unchanged_after_read_error),
     TEST(unread_job_is_unchanged_after_close),
@@ -587,5 +630,8 @@ static const struct test tests[] = {
     TEST(reserve_job_keeps_its_job_through_rollback),
     TEST(stored_finish_is_reported_when_the_reserve_is_given_up),
     TEST(failed_finish_is_reported_when_the_reserve_is_given_up),
+#ifdef FAULT_SERVER
+    TEST(bodies_for_clients_that_do_not_read_are_bounded),
+#endif
 };
 const struct theme body_read_theme = {"unread", tests, COUNT(tests)};

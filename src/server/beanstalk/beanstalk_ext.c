@@ -251,6 +251,27 @@ bool bi_beanstalk_drop_unsent(struct beanstalk_conn *conn)
     return true;
 }
 
+/* Gives back the jobs that do not fit in the memory of clients, but not the first: many clients that
+ * do not read would otherwise exceed max_client_bytes by all bodies that they have asked for. */
+static void give_back_excess(struct request *request)
+{
+    struct conn *conn = &request->conn->base;
+    bide_job *jobs = request->extra;
+    size_t count = request->op.reserve.count;
+    size_t kept = 0, bytes = 0;
+
+    while (kept < count && (kept == 0 || bi_server_has_memory(conn->server, conn, bytes,
+                                                              bytes + jobs[kept].body_size)))
+        bytes += jobs[kept++].body_size;
+
+    for (size_t i = kept; i < count; i++) {
+        bi_release_lease(conn->server, jobs[i].id, jobs[i].token, false);
+        bide_job_clear(&jobs[i]);
+    }
+    bi_schedule_count_work(conn->server, (count - kept) * GIVE_WORK);
+    request->op.reserve.count = kept;
+}
+
 static bool reply_reserve_many(struct request *request)
 {
     struct output *output = &request->conn->base.output;
@@ -258,6 +279,7 @@ static bool reply_reserve_many(struct request *request)
 
     if (request->op.status != BIDE_OK)
         return bi_beanstalk_verb_reject(request);
+    give_back_excess(request);
 
     /* Allocate first: with the reply in the output the leases can no longer be withdrawn. */
     struct unsent_many *unsent = malloc(unsent_size(request->op.reserve.count));
@@ -276,6 +298,8 @@ static bool reply_reserve_many(struct request *request)
         bide_job_clear(&jobs[i]);
     }
     keep_unsent(request->conn, unsent);
+    /* Now: more replies may follow before the connection is written. */
+    bi_conn_update_memory(&request->conn->base);
     return true;
 }
 
