@@ -1150,7 +1150,8 @@ static void error_text_of_a_list_is_that_of_its_first_failed_item(void **state)
     assert_int_equal(many.status, BIDE_OK);
     assert_int_equal(items[0].status, BIDE_LEASE_LOST);
     assert_int_equal(items[1].status, BIDE_ENOTSUP);
-    assert_memory_equal(many.error, "item 0: ", 8);
+    assert_int_equal(many.error_item, 1); /* counted from 1 */
+    assert_memory_equal(many.error, "the lease", 9);
 }
 
 int main(void)
