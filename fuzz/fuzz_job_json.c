@@ -7,6 +7,8 @@
 #include "fuzz/fuzz.h"
 #include "op/job_json.h"
 
+#include <bide/bide.h>
+
 #include <stdlib.h>
 #include <string.h>
 

@@ -549,7 +549,7 @@ void bi_maintenance_execute(struct local *local, bide_op *op)
     if (local->active_maintenance_op == NULL) {
         pthread_mutex_unlock(&local->lock);
         /* The caller of an abandoned backup was told that there is no copy. */
-        if (code == BIDE_OK)
+        if (is_backup && code == BIDE_OK)
             unlink(path);
         free(path);
         bi_local_lock(local);

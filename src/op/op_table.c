@@ -106,8 +106,11 @@ static void clear_job(void *job)
 #define JOB_FIELD(kind, name)              JOB_##kind(BI_JOB_MEMBER_##kind(name))
 #define JOB_OPTION(kind, name)             BI_JOB_IF_PUT_##kind(JOB_FIELD(kind, name))
 #define JOB_BYTES(kind, name, least, most) kind(name, BI_JOB_BUF_##name),
-#define JOB_BYTE(kind, name)               0,
-#define JOB_FIELD_COUNT(list)              sizeof((const char[]){list(JOB_BYTE)})
+#define JOB_INDEX(kind, name)              JOB_INDEX_##name,
+
+enum { BI_JOB_SCHEDULE(JOB_INDEX) SCHEDULE_COUNT };
+enum { BI_JOB_CREATED(JOB_INDEX) BI_JOB_TIMES(JOB_INDEX) TIME_COUNT };
+enum { BI_JOB_COUNTERS(JOB_INDEX) COUNTER_COUNT };
 
 /* clang-format off */
 #define STRUCT bide_put_options
@@ -122,9 +125,9 @@ LAYOUT_WITH(options, .has_size_member = true);
 static const struct field job_fields[] = {
     BI_JOB_BASE(JOB_FIELD)
     BI_JOB_BODY(JOB_BYTES)
-    I64S(ttr_ms, run_at_ms, JOB_FIELD_COUNT(BI_JOB_SCHEDULE)),
-    I64S(created_ms, done_ms, JOB_FIELD_COUNT(BI_JOB_CREATED) + JOB_FIELD_COUNT(BI_JOB_TIMES)),
-    U32S(reserves, touches, JOB_FIELD_COUNT(BI_JOB_COUNTERS)),
+    I64S(ttr_ms, run_at_ms, SCHEDULE_COUNT),
+    I64S(created_ms, done_ms, TIME_COUNT),
+    U32S(reserves, touches, COUNTER_COUNT),
     BI_JOB_TEXTS(JOB_BYTES)
     BI_JOB_FLAGS(JOB_FIELD)
     BI_JOB_EXT(JOB_FIELD)

@@ -274,7 +274,7 @@ void bi_datetime_describe(char *to, const struct zone *zone, int64_t at_ms, int6
     if (!zone->fixed && strcmp(tm.tm_zone, "UTC") != 0)
         snprintf(offset_text, sizeof(offset_text), " (UTC%s)", offset);
 
-    snprintf(to, BI_DATETIME_SIZE, "%s %.38s%s, %.20s", days[tm.tm_wday], datetime, offset_text,
+    snprintf(to, BI_DATETIME_SIZE, "%s %.30s%s, %.20s", days[tm.tm_wday], datetime, offset_text,
              distance);
 }
 
