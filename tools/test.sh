@@ -314,7 +314,13 @@ step_asan() {
 step_tsan() {
     # Tests of fork() go on in a child of a process with threads.
     export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:die_after_fork=0
-    TSAN_OPTIONS+=:suppressions=$PWD/tools/tsan-suppressions.txt
+    # A copy: tests drop privileges, and the clone may be where other users cannot read.
+    local suppressions
+    suppressions=$(mktemp) && cp tools/tsan-suppressions.txt "$suppressions" &&
+        chmod 644 "$suppressions" || return 1
+    # shellcheck disable=SC2064
+    trap "rm -f '$suppressions'" EXIT
+    TSAN_OPTIONS+=:suppressions=$suppressions
     build_tsan || return 1
     plain_memory
     # shellcheck disable=SC2086

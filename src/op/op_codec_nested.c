@@ -447,9 +447,8 @@ CODEC(list, .write = write_list, .read = read_list, .discard = discard_list);
 void bi_op_codec_nested_write_fields(struct op_writer *writer, const struct layout *layout,
                                      const void *base)
 {
-    const struct field *end = layout->fields + layout->count;
-    for (const struct field *field = layout->fields; field < end; field++)
-        field->codec->write(writer, field, base);
+    for (size_t i = 0; i < layout->count; i++)
+        layout->fields[i].codec->write(writer, &layout->fields[i], base);
 }
 
 /* A missing field is read from these bytes: a zero, or the length of an empty struct. No codec
@@ -476,8 +475,8 @@ static void discard_some(const struct layout *layout, size_t count, void *base, 
 bool bi_op_codec_nested_read_fields(struct op_reader *reader, const struct layout *layout,
                                     void *base)
 {
-    const struct field *end = layout->fields + layout->count;
-    for (const struct field *field = layout->fields; field < end; field++) {
+    for (size_t i = 0; i < layout->count; i++) {
+        const struct field *field = &layout->fields[i];
         /* At the end of the struct all further fields are missing: an older peer does not know
          * them. */
         bool read = reader->at == reader->end ? read_missing(reader, field, base)
@@ -489,7 +488,7 @@ bool bi_op_codec_nested_read_fields(struct op_reader *reader, const struct layou
         /* A server borrows bytes and frees its blocks as a whole. A client frees the fields that it
          * has read. */
         if (reader->owner == NULL)
-            discard_some(layout, (size_t)(field - layout->fields), base, BIDE_OK);
+            discard_some(layout, i, base, BIDE_OK);
         return false;
     }
     return true;
