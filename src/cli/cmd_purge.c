@@ -170,7 +170,7 @@ static int purge_all(struct purge *purge)
 static int count(struct purge *purge, uint64_t *reserved)
 {
     bide_topic_stats topic;
-    int exit = bi_query_read_topic(purge->cli, purge->cli->words[0], &topic);
+    int exit = bi_query_topic_stats_or_zero(purge->cli, purge->cli->words[0], &topic);
     if (exit != BI_EXIT_OK)
         return exit;
     for (size_t i = 0; i < PURGEABLE_STATES; i++) {

@@ -71,7 +71,7 @@ static int kick_topic(const struct cli *cli)
     bide_topic_stats stats;
     uint64_t count = 0;
 
-    int exit = bi_query_read_topic(cli, topic, &stats);
+    int exit = bi_query_topic_stats_or_zero(cli, topic, &stats);
     if (exit != BI_EXIT_OK)
         return exit;
 
@@ -142,9 +142,9 @@ static void print_pause(const struct cli *cli)
 {
     char text[BI_DATETIME_SIZE];
     int64_t now = bi_clock_wall() / 1000000 * 1000; /* in whole seconds */
+
     if (for_ms == BIDE_FOREVER)
         snprintf(text, sizeof(text), "\"bide resume %.40s\"", cli->words[0]);
-
     else
         bi_datetime_describe(text, &bi_calendar_local, until_ms != 0 ? until_ms : now + for_ms,
                              now);
@@ -191,7 +191,7 @@ static int run_resume(struct cli *cli)
 {
     bide_topic_stats before;
 
-    int exit = bi_query_read_topic(cli, cli->words[0], &before);
+    int exit = bi_query_topic_stats_or_zero(cli, cli->words[0], &before);
     if (exit != BI_EXIT_OK)
         return exit;
 

@@ -114,7 +114,7 @@ int bi_query_topic_stats(const struct cli *cli, const char *topic, bide_topic_st
     return bi_cli_report(cli, NULL, code, message);
 }
 
-int bi_query_read_topic(const struct cli *cli, const char *topic, bide_topic_stats *stats)
+int bi_query_topic_stats_or_zero(const struct cli *cli, const char *topic, bide_topic_stats *stats)
 {
     int code = bide_topic_get_stats(cli->queue, topic, stats);
     if (code != BIDE_NOT_FOUND)

@@ -16,9 +16,9 @@ int bi_query_check_topics(struct cli *cli);
 /* Reads the figures of a topic. Fails with BI_EXIT_NOT_FOUND and an error message if there is none. */
 int bi_query_topic_stats(const struct cli *cli, const char *topic, bide_topic_stats *stats);
 
-/* Reads the stats of a topic before a verb changes its jobs. A topic is removed with its last job, so one
- * that does not exist has nothing to change: a note says so, the stats are zero, and the verb succeeds. */
-int bi_query_read_topic(const struct cli *cli, const char *topic, bide_topic_stats *stats);
+/* The same for a verb that changes jobs. A topic is removed with its last job, so one that does not
+ * exist has nothing to change: a note says so, the stats are zero, and the verb succeeds. */
+int bi_query_topic_stats_or_zero(const struct cli *cli, const char *topic, bide_topic_stats *stats);
 
 /* As bi_cli_report_last(), but returns the exit code of the signal, without a message, if a signal ended
  * the call. */

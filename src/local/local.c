@@ -919,9 +919,10 @@ static void join_backup(struct local *local)
     if (bi_thread_join_within(local->maintenance_thread, BACKUP_JOIN_US))
         return;
 
-    bi_log(&local->context.log, BIDE_LOG_WARN,
-           "everything is stored, but a backup cannot be interrupted, because the disk of the copy "
-           "does not respond: it is waited for");
+    bi_log(
+        &local->context.log, BIDE_LOG_WARN,
+        "everything is stored; waiting for a backup that cannot be interrupted, because the disk "
+        "of the copy does not respond");
     pthread_join(local->maintenance_thread, NULL);
 }
 

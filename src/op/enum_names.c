@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * enum_names - the names and texts of codes, states, events and phases, and the check of
- * topic names.
+ * enum_names - the names and texts of codes, states, events and phases.
  */
-#include "op/op_check.h"
-
 #include <bide/bide.h>
 
 #include <stddef.h>
@@ -56,20 +53,4 @@ const char *bide_phase_name(bide_phase phase)
 {
     static const char *const names[] = {"counting", "loading", "ordering", "recovered"};
     return (unsigned)phase < sizeof(names) / sizeof(names[0]) ? names[phase] : "?";
-}
-
-bool bi_topic_name_valid(bide_slice name)
-{
-    /* A-Z a-z 0-9 - + / ; . $ _ ( ) as a set of bits; a test compares it with the alphabet. */
-    static const uint64_t allowed[4] = {UINT64_C(0x0bffeb1000000000), UINT64_C(0x07fffffe87fffffe)};
-    const unsigned char *bytes = name.data;
-
-    /* The alphabet and the rule for '-' are those of beanstalkd's tubes. */
-    if (bytes == NULL || name.size == 0 || name.size > BIDE_TOPIC_MAX || bytes[0] == '-')
-        return false;
-
-    for (size_t i = 0; i < name.size; i++)
-        if ((allowed[bytes[i] >> 6] >> (bytes[i] & 63) & 1) == 0)
-            return false;
-    return true;
 }

@@ -31,6 +31,22 @@ static int invalid(bide_op *op, const char *format, ...)
 
 /* ---- single arguments ---- */
 
+bool bi_topic_name_valid(bide_slice name)
+{
+    /* A-Z a-z 0-9 - + / ; . $ _ ( ) as a set of bits; a test compares it with the alphabet. */
+    static const uint64_t allowed[4] = {UINT64_C(0x0bffeb1000000000), UINT64_C(0x07fffffe87fffffe)};
+    const unsigned char *bytes = name.data;
+
+    /* The alphabet and the rule for '-' are those of beanstalkd's tubes. */
+    if (bytes == NULL || name.size == 0 || name.size > BIDE_TOPIC_MAX || bytes[0] == '-')
+        return false;
+
+    for (size_t i = 0; i < name.size; i++)
+        if ((allowed[bytes[i] >> 6] >> (bytes[i] & 63) & 1) == 0)
+            return false;
+    return true;
+}
+
 /* Copies the beginning of some bytes, with ? for what is not printable ASCII: the message may
  * end up on a terminal or in a log. */
 static void make_printable(bide_slice bytes, char *to, size_t room)

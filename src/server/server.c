@@ -615,8 +615,8 @@ static void *run_loop(void *arg)
             assert_all_released(server);
         if (bi_standby_end(&server->standby))
             bi_log(&server->log, BIDE_LOG_WARN,
-                   "the time to stop is over, but a commit has taken %lld s so far and cannot be "
-                   "interrupted: it is waited for",
+                   "stop_timeout is over; waiting for a commit that has taken %lld s and cannot be "
+                   "interrupted",
                    (long long)(bi_queue_commit_age(server->queue) / 1000000));
     }
     return NULL;

@@ -2,9 +2,9 @@
 /*
  * server - bided without its command line: listening sockets, connections, one event loop.
  *
- * One thread at a time runs the loop. It reads the connections, submits all complete commands to the queue as
- * one batch, and writes the replies, once per connection and turn. Ops that do not complete
- * synchronously return through a completion queue, in batches.
+ * One thread at a time runs the loop. It reads the connections, submits all complete commands to
+ * the queue as one batch, and writes the replies, once per connection and turn. Ops that do not
+ * complete synchronously return through a completion queue, in batches.
  *
  * Ownership  The caller provides the queue and the listening sockets. run() closes the sockets; the
  *            caller closes the queue afterwards.

@@ -158,7 +158,19 @@ static void limit_wait(int fd)
     CHECK(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) == 0);
 }
 
-/* One client sends one put at a time, the disk hangs, and the server must answer another client. */
+/* The client sends one put at a time, until the disk hangs. It waits for the last reply then. */
+static void put_until_hung(int fd)
+{
+    for (int i = 0; i < 50; i++) {
+        serve_send(fd, "put 0 0 100 1\r\nx\r\n");
+        serve_expect(fd, "INSERTED");
+    }
+    vfs_hold_syncs(true);
+    serve_send(fd, "put 0 0 100 1\r\nx\r\n");
+    UNTIL(vfs_held_syncs() > 0);
+}
+
+/* The commit of one client hangs, and the server must answer another client. */
 static void a_commit_that_hangs_does_not_stop_the_server(void)
 {
     struct local_server local_server;
@@ -168,13 +180,7 @@ static void a_commit_that_hangs_does_not_stop_the_server(void)
     int one = serve_connect(&local_server);
     int other = serve_connect(&local_server);
     limit_wait(other);
-    for (int i = 0; i < 50; i++) {
-        serve_send(one, "put 0 0 100 1\r\nx\r\n");
-        serve_expect(one, "INSERTED");
-    }
-    vfs_hold_syncs(true);
-    serve_send(one, "put 0 0 100 1\r\nx\r\n");
-    UNTIL(vfs_held_syncs() > 0);
+    put_until_hung(one);
     serve_send(other, "list-tube-used\r\n");
     serve_expect(other, "USING");
     serve_send(other, "watch empty\r\nignore default\r\nreserve-with-timeout 1\r\n");
@@ -186,19 +192,12 @@ static void a_commit_that_hangs_does_not_stop_the_server(void)
     serve_end(&local_server);
 }
 
-/* One client that is alone sends one put at a time, so that the loop commits by itself, until the disk
- * hangs. Returns its connection, which waits for the reply. */
+/* The same by a client that is alone, so that the loop commits by itself. Returns its connection. */
 static int hang_in_loop(const struct local_server *local_server)
 {
     int one = serve_connect(local_server);
     limit_wait(one);
-    for (int i = 0; i < 50; i++) {
-        serve_send(one, "put 0 0 100 1\r\nx\r\n");
-        serve_expect(one, "INSERTED");
-    }
-    vfs_hold_syncs(true);
-    serve_send(one, "put 0 0 100 1\r\nx\r\n");
-    UNTIL(vfs_held_syncs() > 0);
+    put_until_hung(one);
     return one;
 }
 
