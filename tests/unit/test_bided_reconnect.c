@@ -51,6 +51,34 @@ static void server_that_answers_no_ping_is_disconnected(void **state)
     completes(&wait, BIDE_OK);
 }
 
+/* A part of a long reply is a sign of life; the reply to the ping is behind it. If nothing follows,
+ * the client waits for the reply to that ping, and for no other. */
+static void ping_without_reply_is_not_repeated(void **state)
+{
+    (void)state;
+    struct received_call received_call;
+    struct received_call ping;
+    char more[100];
+    open_bided(QUICK "&answer_timeout=200ms");
+    bide_op wait = {.kind = BIDE_OP_WAIT, .wait = {.id = 7, .timeout_ms = BIDE_FOREVER}};
+    submit(&wait);
+    receive_call(&received_call, BIDE_OP_WAIT);
+    bi_op_codec_free_op(&received_call.call);
+    receive_call(&ping, BIDE_OP_PING);
+    bi_op_codec_free_op(&ping.call);
+    /* The client may have closed the connection, if this thread is late. */
+    send(server.fd, "ANSWER", 6, MSG_NOSIGNAL);
+    assert_true(readable(server.fd, PATIENCE_MS));
+    assert_int_equal(recv(server.fd, more, sizeof(more), 0), 0);
+    close_connection();
+
+    handshake_bided();
+    receive_call(&received_call, BIDE_OP_WAIT);
+    received_call.call.op.wait.state = BIDE_STATE_GONE;
+    reply(&received_call, BIDE_OK);
+    completes(&wait, BIDE_OK);
+}
+
 enum { SHUT = 5 };
 
 /* Shuts the queue down while SHUT reserves wait at the server. */
@@ -314,6 +342,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         SCRIPT(server_of_a_waiting_call_is_pinged),
         SCRIPT(server_that_answers_no_ping_is_disconnected),
+        SCRIPT(ping_without_reply_is_not_repeated),
         SCRIPT(slow_cancellation_keeps_the_connection),
         SCRIPT(unanswered_cancellation_closes_the_connection),
         SCRIPT(sent_write_without_response_is_unknown),

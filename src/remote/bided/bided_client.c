@@ -191,6 +191,10 @@ static bool ping(struct remote *remote)
 {
     struct bided *bided = bi_bided_of(remote);
 
+    /* The last ping has no reply yet; the server may have sent a part of a long reply since. */
+    if (bided->ping.private_.waiter != NULL)
+        return true;
+
     memset(&bided->ping, 0, sizeof(bided->ping));
     bided->ping.kind = BIDE_OP_PING;
     struct request *request = bi_bided_request_new_internal(bided, &bided->ping);
