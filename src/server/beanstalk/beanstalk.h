@@ -114,6 +114,8 @@ struct request {
     struct request *next;
     /* Writes the reply. False: the request is submitted again and stays at the head. */
     bool (*reply)(struct request *request);
+    /* Writes the reply of an op that has succeeded, for bi_beanstalk_verb_reply(); NULL: text. */
+    void (*write)(struct request *request);
     bool finished;    /* completed; the reply is not written yet */
     bool early;       /* completed before it reached the head of the pipeline */
     bool blocking;    /* no command behind it executes */
@@ -215,12 +217,9 @@ void bi_beanstalk_verb_log_limit(struct beanstalk *beanstalk, const char *reply,
                                  const char *detail);
 /* Writes the error reply. */
 bool bi_beanstalk_verb_reject(struct request *request);
-/* Writes the word if the op has succeeded, otherwise the error reply. */
-bool bi_beanstalk_verb_reply_or_reject(struct request *request, const char *word);
-static inline bool bi_beanstalk_verb_is_id(uint64_t id)
-{
-    return id >= 1 && id <= BIDE_ID_MAX;
-}
+/* The reply function of most verbs: if the op has succeeded, request->write() or request->text,
+ * otherwise the error reply. */
+bool bi_beanstalk_verb_reply(struct request *request);
 /* Updates the session when a touch completes, which may be long before its reply. */
 void bi_beanstalk_finish_on_touched(struct request *request);
 /* Submits a delete whose lease was lost again, without the token, and returns true: the job may be
@@ -236,44 +235,34 @@ void bi_beanstalk_tube_set_referenced(struct beanstalk *beanstalk, struct tube *
 /* Releases a connection's reference to a tube. */
 void bi_beanstalk_tube_release(struct beanstalk *beanstalk, struct tube *tube);
 
-/* Replies "OK <bytes>" and the text. */
-void bi_beanstalk_stats_reply_document(struct beanstalk_conn *conn, struct output *text);
+/* Brackets a YAML document: end() replies "OK <bytes>" and the text, and frees the text. */
+void bi_beanstalk_stats_begin_document(struct output *text);
+void bi_beanstalk_stats_end_document(struct beanstalk_conn *conn, struct output *text);
 
 /* Called after a write: drops the leases of reserve-many replies that are sent completely. */
 void bi_beanstalk_sent(struct beanstalk_conn *conn);
 /* Gives back the leases of one reply that was not sent. False if there is none. */
 bool bi_beanstalk_drop_unsent(struct beanstalk_conn *conn);
 
-/* Handlers of the verbs. */
-void bi_beanstalk_jobs_put(struct beanstalk_conn *conn, const struct command *command);
-void bi_beanstalk_jobs_reserve(struct beanstalk_conn *conn, const struct command *command);
-void bi_beanstalk_jobs_reserve_job(struct beanstalk_conn *conn, const struct command *command);
-void bi_beanstalk_finish_delete(struct beanstalk_conn *conn, const struct command *command);
-void bi_beanstalk_finish_release(struct beanstalk_conn *conn, const struct command *command);
-void bi_beanstalk_finish_bury(struct beanstalk_conn *conn, const struct command *command);
-void bi_beanstalk_finish_touch(struct beanstalk_conn *conn, const struct command *command);
-void bi_beanstalk_finish_done(struct beanstalk_conn *conn, const struct command *command);
-void bi_beanstalk_finish_fail(struct beanstalk_conn *conn, const struct command *command);
-void bi_beanstalk_jobs_peek(struct beanstalk_conn *conn, const struct command *command);
-void bi_beanstalk_jobs_kick(struct beanstalk_conn *conn, const struct command *command);
-void bi_beanstalk_jobs_kick_job(struct beanstalk_conn *conn, const struct command *command);
-void bi_beanstalk_tube_use(struct beanstalk_conn *conn, const struct command *command);
-void bi_beanstalk_tube_watch(struct beanstalk_conn *conn, const struct command *command);
-void bi_beanstalk_tube_ignore(struct beanstalk_conn *conn, const struct command *command);
-void bi_beanstalk_tube_list_used(struct beanstalk_conn *conn, const struct command *command);
-void bi_beanstalk_tube_pause(struct beanstalk_conn *conn, const struct command *command);
-void bi_beanstalk_stats_server(struct beanstalk_conn *conn, const struct command *command);
-void bi_beanstalk_stats_job(struct beanstalk_conn *conn, const struct command *command);
-void bi_beanstalk_stats_tube(struct beanstalk_conn *conn, const struct command *command);
-void bi_beanstalk_stats_list_tubes(struct beanstalk_conn *conn, const struct command *command);
-void bi_beanstalk_stats_list_watched(struct beanstalk_conn *conn, const struct command *command);
-void bi_beanstalk_stats_list_jobs(struct beanstalk_conn *conn, const struct command *command);
-void bi_beanstalk_ext_put_many(struct beanstalk_conn *conn, const struct command *command);
-void bi_beanstalk_ext_reserve_many(struct beanstalk_conn *conn, const struct command *command);
-void bi_beanstalk_ext_result(struct beanstalk_conn *conn, const struct command *command);
-void bi_beanstalk_ext_update(struct beanstalk_conn *conn, const struct command *command);
-void bi_beanstalk_ext_cancel(struct beanstalk_conn *conn, const struct command *command);
-void bi_beanstalk_ext_purge(struct beanstalk_conn *conn, const struct command *command);
+/*
+ * Most verbs make one request. The table of verbs creates it; these functions fill in its op, and
+ * what differs from the defaults: reply or write. They return NULL, or the reply of a command that
+ * is rejected; the request is freed then.
+ */
+typedef const char *verb_fill(struct request *request, const struct command *command);
+verb_fill bi_beanstalk_jobs_put, bi_beanstalk_jobs_reserve, bi_beanstalk_jobs_reserve_job,
+    bi_beanstalk_jobs_peek, bi_beanstalk_jobs_kick, bi_beanstalk_jobs_by_id;
+verb_fill bi_beanstalk_finish_delete, bi_beanstalk_finish_release, bi_beanstalk_finish_bury,
+    bi_beanstalk_finish_touch, bi_beanstalk_finish_done, bi_beanstalk_finish_fail;
+verb_fill bi_beanstalk_tube_pause, bi_beanstalk_stats_server, bi_beanstalk_stats_job,
+    bi_beanstalk_stats_tube, bi_beanstalk_stats_list_tubes, bi_beanstalk_stats_list_jobs;
+verb_fill bi_beanstalk_ext_put_many, bi_beanstalk_ext_reserve_many, bi_beanstalk_ext_result,
+    bi_beanstalk_ext_update, bi_beanstalk_ext_purge;
+
+/* These verbs make no request, or only sometimes. */
+typedef void verb_handle(struct beanstalk_conn *conn, const struct command *command);
+verb_handle bi_beanstalk_tube_use, bi_beanstalk_tube_watch, bi_beanstalk_tube_ignore,
+    bi_beanstalk_tube_list_used, bi_beanstalk_stats_list_watched, bi_rpc_call, bi_rpc_cancel;
 
 /* ---- rpc_limit.c ---- */
 
@@ -318,8 +307,6 @@ bool bi_rpc_topic_ref_drop_one(struct beanstalk_conn *conn);
 
 /* ---- rpc.c ---- */
 
-void bi_rpc_call(struct beanstalk_conn *conn, const struct command *command);
-void bi_rpc_cancel(struct beanstalk_conn *conn, const struct command *command);
 /* Replies to a call that is not submitted. */
 void bi_rpc_reject(struct beanstalk_conn *conn, uint64_t tag, int code, const char *sentence);
 /* Called after a write: frees what was sent completely, and writes replies that have room now. */

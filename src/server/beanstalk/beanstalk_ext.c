@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * beanstalk_ext - the verbs that bide adds: put-many, reserve-many, result, update, cancel and
- * purge-tube.
+ * beanstalk_ext - verbs that bide adds: put-many, reserve-many, result, update and purge-tube.
  *
  * Ownership  The jobs of reserve-many do not belong to the session; the reply names their tokens,
  *            which are valid on any connection. Until the socket has accepted the whole reply the
@@ -15,16 +14,6 @@
 #include <string.h>
 
 #define GIVE_WORK 4 /* work units: give back one job */
-
-/* Errors of these verbs have the extended replies. */
-static struct request *new_request(struct beanstalk_conn *conn, bide_op_kind kind,
-                                   bool (*reply)(struct request *request))
-{
-    struct request *request = bi_beanstalk_verb_new_request(conn, kind, reply);
-    if (request != NULL)
-        request->extended = true;
-    return request;
-}
 
 /* ---- put-many ---- */
 
@@ -78,15 +67,6 @@ static bool parse_item(const struct server *server, struct put_batch *put_batch,
     return true;
 }
 
-static bool parse_items(struct beanstalk_conn *conn, struct put_batch *put_batch, size_t count,
-                        bide_slice data)
-{
-    for (size_t i = 0; i < count; i++)
-        if (!parse_item(conn->base.server, put_batch, i, &data))
-            return false;
-    return data.size == 0;
-}
-
 /* Moves the valid items to the front of puts. Their options stay where they are. */
 static void compact_valid(struct put_batch *put_batch, size_t count, bide_slice topic)
 {
@@ -119,16 +99,12 @@ static void write_item(struct output *text, struct request *request, const bide_
     bi_output_format(text, "- %.*s\n", (int)strlen(word) - 2, word);
 }
 
-static bool reply_put_many(struct request *request)
+static void write_put_many(struct request *request)
 {
     struct put_batch *put_batch = request->extra;
     struct output text;
 
-    if (request->op.status != BIDE_OK)
-        return bi_beanstalk_verb_reject(request);
-
-    bi_output_init(&text);
-    bi_output_text(&text, "---\n");
+    bi_beanstalk_stats_begin_document(&text);
     size_t next_put = 0;
     for (size_t i = 0; i < put_batch->item_count; i++) {
         if (put_batch->items[i].fault == ITEM_OK)
@@ -137,48 +113,39 @@ static bool reply_put_many(struct request *request)
             bi_output_text(&text, put_batch->items[i].fault == ITEM_BAD_FORMAT ? "- BAD_FORMAT\n"
                                                                                : "- JOB_TOO_BIG\n");
     }
-
-    bi_beanstalk_stats_reply_document(request->conn, &text);
-    bi_output_done(&text);
-    return true;
+    assert(next_put == put_batch->count);
+    bi_beanstalk_stats_end_document(request->conn, &text);
 }
 
-void bi_beanstalk_ext_put_many(struct beanstalk_conn *conn, const struct command *command)
+const char *bi_beanstalk_ext_put_many(struct request *request, const struct command *command)
 {
     size_t count = (size_t)command->count;
     size_t size =
         sizeof(struct put_batch) + count * (sizeof(bide_put_item) + sizeof(struct put_batch_item));
     struct put_batch *put_batch = calloc(1, size);
-    struct request *request =
-        put_batch == NULL ? NULL : new_request(conn, BIDE_OP_PUT_MANY, reply_put_many);
 
-    if (request == NULL) {
-        if (put_batch == NULL)
-            bi_request_reply(conn, "OUT_OF_MEMORY\r\n");
-        free(put_batch);
-        return;
-    }
-
+    if (put_batch == NULL)
+        return "OUT_OF_MEMORY\r\n";
     put_batch->items = (struct put_batch_item *)(void *)&put_batch->puts[count];
-    request->extra = put_batch;
-
-    if (!parse_items(conn, put_batch, count, command->body)) {
-        bi_request_free(request);
-        bi_request_reply(conn, "BAD_FORMAT\r\n");
-        return;
-    }
-
-    compact_valid(put_batch, count, bi_tube_name(conn->session.used));
     put_batch->item_count = count;
-    request->base.bytes = command->body.size + size; /* small jobs take more than their bodies */
+    request->extra = put_batch;
+    request->write = write_put_many;
+    request->base.bytes += size; /* small jobs take more than their bodies */
+
+    bide_slice data = command->body;
+    for (size_t i = 0; i < count; i++)
+        if (!parse_item(request->base.server, put_batch, i, &data))
+            return "BAD_FORMAT\r\n";
+    if (data.size != 0)
+        return "BAD_FORMAT\r\n";
+
+    compact_valid(put_batch, count, bi_tube_name(request->conn->session.used));
     request->op.put_many =
         (bide_put_many_args){.items = put_batch->puts, .count = put_batch->count};
     /* The queue rejects an empty list. A ping replies in order and reports the faulty items. */
     if (put_batch->count == 0)
         request->op.kind = BIDE_OP_PING;
-
-    bi_request_enqueue(request);
-    bi_batch_flush(conn->base.server); /* a large body is released when this returns */
+    return NULL;
 }
 
 /* ---- reserve-many ---- */
@@ -199,18 +166,6 @@ static size_t unsent_size(size_t count)
 {
     const struct unsent_many *unsent = NULL;
     return sizeof(*unsent) + count * sizeof(unsent->leases[0]);
-}
-
-/* No memory for the record: gives the jobs back before the client learns of them. */
-static bool refuse_many(struct request *request)
-{
-    bide_job *jobs = request->extra;
-    for (size_t i = 0; i < request->op.reserve.count; i++) {
-        bi_release_lease(request->base.server, jobs[i].id, jobs[i].token, false);
-        bide_job_clear(&jobs[i]);
-    }
-    bi_output_text(&request->conn->base.output, "OUT_OF_MEMORY\r\n");
-    return true;
 }
 
 /* Requires that the whole reply is in the output. */
@@ -251,44 +206,54 @@ bool bi_beanstalk_drop_unsent(struct beanstalk_conn *conn)
     return true;
 }
 
-/* Gives back the jobs that do not fit in the memory of clients, but not the first: many clients that
- * do not read would otherwise exceed max_client_bytes by all bodies that they have asked for. */
-static void give_back_excess(struct request *request)
+/* Gives the jobs from `kept` on back, before the client learns of them. */
+static void give_back(struct request *request, size_t kept)
 {
-    struct conn *conn = &request->conn->base;
+    struct server *server = request->base.server;
     bide_job *jobs = request->extra;
     size_t count = request->op.reserve.count;
-    size_t kept = 0, bytes = 0;
 
-    while (kept < count && (kept == 0 || bi_server_has_memory(conn->server, conn, bytes,
-                                                              bytes + jobs[kept].body_size)))
-        bytes += jobs[kept++].body_size;
-
+    assert(kept <= count);
     for (size_t i = kept; i < count; i++) {
-        bi_release_lease(conn->server, jobs[i].id, jobs[i].token, false);
+        bi_release_lease(server, jobs[i].id, jobs[i].token, false);
         bide_job_clear(&jobs[i]);
     }
-    bi_schedule_count_work(conn->server, (count - kept) * GIVE_WORK);
+    bi_schedule_count_work(server, (count - kept) * GIVE_WORK);
     request->op.reserve.count = kept;
 }
 
-static bool reply_reserve_many(struct request *request)
+/* Returns how many jobs fit in the memory of clients, but at least one: many clients that do not
+ * read would otherwise exceed max_client_bytes by all bodies that they have asked for. */
+static size_t count_fitting(const struct request *request)
+{
+    struct conn *conn = &request->conn->base;
+    const bide_job *jobs = request->extra;
+    size_t fitting = 0, bytes = 0;
+
+    while (fitting < request->op.reserve.count &&
+           (fitting == 0 ||
+            bi_server_has_memory(conn->server, conn, bytes, bytes + jobs[fitting].body_size)))
+        bytes += jobs[fitting++].body_size;
+    return fitting;
+}
+
+static void write_reserve_many(struct request *request)
 {
     struct output *output = &request->conn->base.output;
     bide_job *jobs = request->extra;
-
-    if (request->op.status != BIDE_OK)
-        return bi_beanstalk_verb_reject(request);
-    give_back_excess(request);
+    size_t count = count_fitting(request);
 
     /* Allocate first: with the reply in the output the leases can no longer be withdrawn. */
-    struct unsent_many *unsent = malloc(unsent_size(request->op.reserve.count));
-    if (unsent == NULL)
-        return refuse_many(request);
+    struct unsent_many *unsent = malloc(unsent_size(count));
+    give_back(request, unsent == NULL ? 0 : count);
+    if (unsent == NULL) {
+        bi_output_text(output, "OUT_OF_MEMORY\r\n");
+        return;
+    }
 
-    unsent->count = request->op.reserve.count;
-    bi_output_format(output, "RESERVED_MANY %zu\r\n", request->op.reserve.count);
-    for (size_t i = 0; i < request->op.reserve.count; i++) {
+    unsent->count = count;
+    bi_output_format(output, "RESERVED_MANY %zu\r\n", count);
+    for (size_t i = 0; i < count; i++) {
         bi_output_format(output, "%llu %llu %zu\r\n", (unsigned long long)jobs[i].id,
                          (unsigned long long)jobs[i].token, jobs[i].body_size);
         bi_output_body(output, jobs[i].bufs_[0], jobs[i].body, jobs[i].body_size);
@@ -300,7 +265,6 @@ static bool reply_reserve_many(struct request *request)
     keep_unsent(request->conn, unsent);
     /* Now: more replies may follow before the connection is written. */
     bi_conn_update_memory(&request->conn->base);
-    return true;
 }
 
 /* Limits the jobs to what their bodies may take together. BIDE_RESERVE_WORK is the queue's limit of
@@ -313,172 +277,104 @@ static size_t bounded_count(const struct beanstalk_conn *conn, uint64_t count)
     return count < max ? (size_t)count : max == 0 ? 1 : max;
 }
 
-void bi_beanstalk_ext_reserve_many(struct beanstalk_conn *conn, const struct command *command)
+const char *bi_beanstalk_ext_reserve_many(struct request *request, const struct command *command)
 {
+    struct beanstalk_conn *conn = request->conn;
     size_t count = bounded_count(conn, command->count);
-    bide_job *jobs = calloc(count, sizeof(*jobs));
-    struct request *request =
-        jobs == NULL ? NULL : new_request(conn, BIDE_OP_RESERVE, reply_reserve_many);
 
-    if (request == NULL) {
-        if (jobs == NULL)
-            bi_request_reply(conn, "OUT_OF_MEMORY\r\n");
-        free(jobs);
-        return;
-    }
+    request->extra = calloc(count, sizeof(bide_job));
+    if (request->extra == NULL)
+        return "OUT_OF_MEMORY\r\n";
 
     bi_beanstalk_verb_set_worker(conn);
-    request->extra = jobs;
-    request->blocking = true;
+    request->write = write_reserve_many;
     request->expected_bytes = count * conn->base.server->max_job_size;
-
     request->op.reserve =
         (bide_reserve_args){.topics = conn->session.names,
                             .topic_count = conn->session.watched_count,
                             /* a half-closed connection is not read: it must not wait */
                             .timeout_ms = conn->base.half_closed ? 0 : command->timeout_ms,
-                            .jobs = jobs,
+                            .jobs = request->extra,
                             .job_max = count};
-    bi_request_enqueue(request);
+    return NULL;
 }
 
 /* ---- result ---- */
 
-static void reply_job_result(struct request *request, uint64_t id, bide_buf *buf)
-{
-    struct output *output = &request->conn->base.output;
-    bi_output_format(output, "RESULT %llu %zu\r\n", (unsigned long long)id, bide_buf_size(buf));
-    bi_output_body(output, buf, bide_buf_data(buf), bide_buf_size(buf));
-    bi_output_add(output, "\r\n", 2);
-    bide_buf_unref(buf);
-}
-
+/* Replies to both forms: `result` of a job that must be done, and the wait for the end of a job. */
 static bool reply_result(struct request *request)
 {
-    if (request->op.status == BIDE_WRONG_STATE) {
-        bi_output_text(&request->conn->base.output, "NOT_DONE\r\n");
-        return true;
-    }
-
-    if (request->op.status != BIDE_OK)
-        return bi_beanstalk_verb_reject(request);
-    reply_job_result(request, request->op.fetch.id, request->op.fetch.buf);
-    return true;
-}
-
-static bool reply_wait(struct request *request)
-{
-    bide_wait_args *wait = &request->op.wait;
     struct output *output = &request->conn->base.output;
+    const bide_op *op = &request->op;
+    bool waits = op->kind == BIDE_OP_WAIT;
 
-    if (request->op.status != BIDE_OK)
+    if (op->status != BIDE_OK && (waits || op->status != BIDE_WRONG_STATE))
         return bi_beanstalk_verb_reject(request);
 
-    if (wait->state == BIDE_STATE_DONE) {
-        reply_job_result(request, wait->id, wait->result);
-        return true;
+    bide_buf *buf = op->status != BIDE_OK ? NULL : waits ? op->wait.result : op->fetch.buf;
+    if (op->status != BIDE_OK) {
+        bi_output_text(output, "NOT_DONE\r\n");
+    } else if (waits && op->wait.state != BIDE_STATE_DONE) {
+        /* Any other end of the job: buried, deleted or expired. */
+        bi_output_text(output,
+                       op->wait.state == BIDE_STATE_BURIED ? "BURIED\r\n" : "NOT_FOUND\r\n");
+    } else {
+        bi_output_format(output, "RESULT %llu %zu\r\n",
+                         (unsigned long long)(waits ? op->wait.id : op->fetch.id),
+                         bide_buf_size(buf));
+        bi_output_body(output, buf, bide_buf_data(buf), bide_buf_size(buf));
+        bi_output_add(output, "\r\n", 2);
     }
-    /* Any other end of the job: buried, deleted or expired. */
-    bide_buf_unref(wait->result);
-    bi_output_text(output, wait->state == BIDE_STATE_BURIED ? "BURIED\r\n" : "NOT_FOUND\r\n");
+    bide_buf_unref(buf);
     return true;
 }
 
-void bi_beanstalk_ext_result(struct beanstalk_conn *conn, const struct command *command)
+const char *bi_beanstalk_ext_result(struct request *request, const struct command *command)
 {
-    if (!bi_beanstalk_verb_is_id(command->id)) {
-        bi_request_reply(conn, "NOT_FOUND\r\n");
-        return;
-    }
+    struct conn *conn = &request->conn->base;
 
-    bool waits = command->has_timeout;
-    struct request *request =
-        new_request(conn, waits ? BIDE_OP_WAIT : BIDE_OP_RESULT, waits ? reply_wait : reply_result);
-    if (request == NULL)
-        return;
-
+    request->reply = reply_result;
     /* Results may be large: reserve their size in expected_bytes before they arrive. */
-    request->expected_bytes = conn->base.server->max_result_size;
-    request->blocking = waits;
+    request->expected_bytes = conn->server->max_result_size;
+    request->op.fetch = (bide_fetch_args){.id = command->id};
 
-    if (waits)
+    if (command->has_timeout) {
+        request->blocking = true;
+        request->op.kind = BIDE_OP_WAIT;
         request->op.wait = (bide_wait_args){
-            .id = command->id, .timeout_ms = conn->base.half_closed ? 0 : command->timeout_ms};
-    else
-        request->op.fetch = (bide_fetch_args){.id = command->id};
-    bi_request_enqueue(request);
+            .id = command->id, .timeout_ms = conn->half_closed ? 0 : command->timeout_ms};
+    }
+    return NULL;
 }
 
-/* ---- update, cancel, purge-tube ---- */
+/* ---- update, purge-tube ---- */
 
 static bool reply_update(struct request *request)
 {
     /* A reserved job is not changed. NOT_FOUND, its usual reply, would deny that it exists. */
     if (request->op.status == BIDE_RESERVED)
         request->op.status = BIDE_WRONG_STATE;
-
-    if (request->op.status != BIDE_OK)
-        return bi_beanstalk_verb_reject(request);
-    bi_output_text(&request->conn->base.output, "UPDATED\r\n");
-    return true;
+    return bi_beanstalk_verb_reply(request);
 }
 
-void bi_beanstalk_ext_update(struct beanstalk_conn *conn, const struct command *command)
+const char *bi_beanstalk_ext_update(struct request *request, const struct command *command)
 {
-    if (!bi_beanstalk_verb_is_id(command->id)) {
-        bi_request_reply(conn, "NOT_FOUND\r\n");
-        return;
-    }
-
-    struct request *request = new_request(conn, BIDE_OP_UPDATE, reply_update);
-    if (request == NULL)
-        return;
+    request->reply = reply_update;
     request->op.update = command->update;
-    bi_request_enqueue(request);
-    bi_batch_flush(conn->base.server); /* the op borrows the tube's name from the command */
+    return NULL;
 }
 
-static bool reply_cancel(struct request *request)
+static void write_purged(struct request *request)
 {
-    if (request->op.status != BIDE_OK)
-        return bi_beanstalk_verb_reject(request);
-    bi_output_text(&request->conn->base.output, "CANCELLED\r\n");
-    return true;
-}
-
-void bi_beanstalk_ext_cancel(struct beanstalk_conn *conn, const struct command *command)
-{
-    if (!bi_beanstalk_verb_is_id(command->id)) {
-        bi_request_reply(conn, "NOT_FOUND\r\n");
-        return;
-    }
-
-    struct request *request = new_request(conn, BIDE_OP_CANCEL, reply_cancel);
-    if (request == NULL)
-        return;
-    request->op.lease = (bide_lease_args){command->id, 0};
-    bi_request_enqueue(request);
-}
-
-static bool reply_purge(struct request *request)
-{
-    if (request->op.status != BIDE_OK)
-        return bi_beanstalk_verb_reject(request);
     bi_output_format(&request->conn->base.output, "PURGED %llu\r\n",
                      (unsigned long long)request->op.purge.count);
-    return true;
 }
 
-void bi_beanstalk_ext_purge(struct beanstalk_conn *conn, const struct command *command)
+/* Blocking: a purge runs in slices, and the commands behind it must see its whole effect. */
+const char *bi_beanstalk_ext_purge(struct request *request, const struct command *command)
 {
-    struct request *request = new_request(conn, BIDE_OP_PURGE, reply_purge);
-    if (request == NULL)
-        return;
-
-    /* A purge runs in slices; the commands behind it must see its whole effect. */
-    request->blocking = true;
+    request->write = write_purged;
     request->op.purge = (bide_purge_args){.topic = command->name, .state = command->state};
-    bi_admission_audit(&conn->base, &request->op);
-    bi_request_enqueue(request);
-    bi_batch_flush(conn->base.server);
+    bi_admission_audit(&request->conn->base, &request->op);
+    return NULL;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * beanstalk_jobs - the verbs put, reserve*, peek* and kick*.
+ * beanstalk_jobs - the verbs put, reserve*, peek*, kick* and cancel.
  *
  * A reserve is tried before it waits. It is first submitted with timeout 0, so that several
  * pipelined reserves run in one batch. Only a reserve at the head of the pipeline that found no job
@@ -36,12 +36,9 @@ void bi_beanstalk_jobs_set_expiry(bide_put_options *options, int64_t expires_ms)
     options->expires_at_ms = at > BIDE_TIMESTAMP_MAX_MS ? BIDE_TIMESTAMP_MAX_MS : at;
 }
 
-void bi_beanstalk_jobs_put(struct beanstalk_conn *conn, const struct command *command)
+const char *bi_beanstalk_jobs_put(struct request *request, const struct command *command)
 {
-    struct request *request = bi_beanstalk_verb_new_request(conn, BIDE_OP_PUT, reply_put);
-    if (request == NULL)
-        return;
-
+    request->reply = reply_put;
     request->put.options = command->put;
     /* The key lies in the command, which ends with this call. The op may stay in the batch. */
     if (command->put.key.size > 0) {
@@ -50,17 +47,11 @@ void bi_beanstalk_jobs_put(struct beanstalk_conn *conn, const struct command *co
     }
 
     bi_beanstalk_jobs_set_expiry(&request->put.options, command->expires_ms);
-    request->op.put = (bide_put_item){.topic = bi_tube_name(conn->session.used),
+    request->op.put = (bide_put_item){.topic = bi_tube_name(request->conn->session.used),
                                       .body = command->body,
                                       .buf = command->buf,
                                       .options = &request->put.options};
-
-    request->base.bytes = command->body.size;
-    bi_request_enqueue(request);
-
-    /* The caller drops its reference to a large body when this returns; a batched op holds none. */
-    if (command->buf != NULL)
-        bi_batch_flush(conn->base.server);
+    return NULL;
 }
 
 /* ---- reserve ---- */
@@ -79,7 +70,7 @@ static void write_job(struct request *request, const char *word)
     bi_output_add(output, "\r\n", 2);
 }
 
-static bool reply_reserved(struct request *request)
+static void write_reserved(struct request *request)
 {
     struct beanstalk_conn *conn = request->conn;
     bide_job *job = &request->job;
@@ -98,7 +89,6 @@ static bool reply_reserved(struct request *request)
     }
 
     bide_job_clear(job);
-    return true;
 }
 
 bool bi_beanstalk_jobs_is_deadline_soon(struct beanstalk_conn *conn)
@@ -170,8 +160,10 @@ static bool reply_reserve(struct request *request)
 
     /* Armed while this reserve waited: DEADLINE_SOON is a reply to waiting reserves only. */
     bi_conn_clear_alarm(&conn->base);
-    if (request->op.status == BIDE_OK)
-        return reply_reserved(request);
+    if (request->op.status == BIDE_OK) {
+        write_reserved(request);
+        return true;
+    }
 
     if (request->op.status == BIDE_CANCELLED && request->cancel_reason == CANCEL_DEADLINE_SOON) {
         bi_output_text(&conn->base.output, "DEADLINE_SOON\r\n");
@@ -183,125 +175,71 @@ static bool reply_reserve(struct request *request)
     return bi_beanstalk_verb_reject(request);
 }
 
-void bi_beanstalk_jobs_reserve(struct beanstalk_conn *conn, const struct command *command)
+/* Blocking: while a reserve waits, beanstalkd executes no later command either. */
+const char *bi_beanstalk_jobs_reserve(struct request *request, const struct command *command)
 {
-    struct request *request = bi_beanstalk_verb_new_request(conn, BIDE_OP_RESERVE, reply_reserve);
-    if (request == NULL)
-        return;
-
-    bi_beanstalk_verb_set_worker(conn);
-    /* Blocking: while a reserve waits, beanstalkd executes no later command either. */
-    request->blocking = request->speculative = true;
-    request->timeout_ms = command->timeout_ms;
-    request->expected_bytes = conn->base.server->max_job_size;
-
-    set_reserve_args(request, 0);
-    bi_request_enqueue(request);
-}
-
-static bool reply_reserve_job(struct request *request)
-{
-    if (request->op.status != BIDE_OK)
-        return bi_beanstalk_verb_reject(request);
     bi_beanstalk_verb_set_worker(request->conn);
-    return reply_reserved(request);
+    request->reply = reply_reserve;
+    request->timeout_ms = command->timeout_ms;
+    set_reserve_args(request, 0);
+    return NULL;
 }
 
-void bi_beanstalk_jobs_reserve_job(struct beanstalk_conn *conn, const struct command *command)
+static void write_reserved_by_id(struct request *request)
 {
-    if (!bi_beanstalk_verb_is_id(command->id)) {
-        bi_request_reply(conn, "NOT_FOUND\r\n");
-        return;
-    }
+    bi_beanstalk_verb_set_worker(request->conn);
+    write_reserved(request);
+}
 
-    struct request *request =
-        bi_beanstalk_verb_new_request(conn, BIDE_OP_RESERVE_JOB, reply_reserve_job);
-    if (request == NULL)
-        return;
-
-    request->blocking = true;
-    request->expected_bytes = conn->base.server->max_job_size;
+const char *bi_beanstalk_jobs_reserve_job(struct request *request, const struct command *command)
+{
+    request->write = write_reserved_by_id;
     request->op.reserve_job = (bide_reserve_job_args){command->id, &request->job};
-    bi_request_enqueue(request);
+    return NULL;
 }
 
-/* ---- peek, kick ---- */
+/* ---- peek, kick, cancel ---- */
 
-static bool reply_peek(struct request *request)
+static void write_found(struct request *request)
 {
-    if (request->op.status != BIDE_OK)
-        return bi_beanstalk_verb_reject(request);
     write_job(request, "FOUND ");
     bide_job_clear(&request->job);
-    return true;
 }
 
-void bi_beanstalk_jobs_peek(struct beanstalk_conn *conn, const struct command *command)
+const char *bi_beanstalk_jobs_peek(struct request *request, const struct command *command)
 {
+    /* The verb peek has no entry: it names a job by its id. */
     static const bide_state states[VERB_COUNT] = {
         [VERB_PEEK_READY] = BIDE_STATE_READY,
         [VERB_PEEK_DELAYED] = BIDE_STATE_DELAYED,
         [VERB_PEEK_BURIED] = BIDE_STATE_BURIED,
     };
-    bide_state state = states[command->verb];
 
-    /* The verb peek has no entry, so its state is GONE (0): it names a job by its id. */
-    if (state == BIDE_STATE_GONE && !bi_beanstalk_verb_is_id(command->id)) {
-        bi_request_reply(conn, "NOT_FOUND\r\n");
-        return;
-    }
-    bool by_id = state == BIDE_STATE_GONE;
-
-    struct request *request =
-        bi_beanstalk_verb_new_request(conn, by_id ? BIDE_OP_PEEK : BIDE_OP_PEEK_FIRST, reply_peek);
-    if (request == NULL)
-        return;
-
-    request->expected_bytes = conn->base.server->max_job_size;
-    request->op.query = (bide_query_args){.id = by_id ? command->id : 0,
-                                          .topic = bi_tube_name(conn->session.used),
-                                          .state = state,
+    request->write = write_found;
+    request->op.query = (bide_query_args){.id = command->verb == VERB_PEEK ? command->id : 0,
+                                          .topic = bi_tube_name(request->conn->session.used),
+                                          .state = states[command->verb],
                                           .job = &request->job};
-    bi_request_enqueue(request);
+    return NULL;
 }
 
-static bool reply_kick(struct request *request)
+static void write_kicked(struct request *request)
 {
-    if (request->op.status != BIDE_OK)
-        return bi_beanstalk_verb_reject(request);
     bi_output_format(&request->conn->base.output, "KICKED %llu\r\n",
                      (unsigned long long)request->op.kick.count);
-    return true;
 }
 
-void bi_beanstalk_jobs_kick(struct beanstalk_conn *conn, const struct command *command)
+/* Blocking: a kick of many jobs runs in slices, and the commands behind it must see its effect. */
+const char *bi_beanstalk_jobs_kick(struct request *request, const struct command *command)
 {
-    struct request *request = bi_beanstalk_verb_new_request(conn, BIDE_OP_KICK, reply_kick);
-    if (request == NULL)
-        return;
-
-    /* A kick of many jobs runs in slices. The commands behind it must see its effect. */
-    request->blocking = true;
+    request->write = write_kicked;
     request->op.kick =
-        (bide_kick_args){.topic = bi_tube_name(conn->session.used), .max = command->count};
-    bi_request_enqueue(request);
+        (bide_kick_args){.topic = bi_tube_name(request->conn->session.used), .max = command->count};
+    return NULL;
 }
 
-static bool reply_kick_job(struct request *request)
+const char *bi_beanstalk_jobs_by_id(struct request *request, const struct command *command)
 {
-    return bi_beanstalk_verb_reply_or_reject(request, "KICKED\r\n");
-}
-
-void bi_beanstalk_jobs_kick_job(struct beanstalk_conn *conn, const struct command *command)
-{
-    if (!bi_beanstalk_verb_is_id(command->id)) {
-        bi_request_reply(conn, "NOT_FOUND\r\n");
-        return;
-    }
-
-    struct request *request = bi_beanstalk_verb_new_request(conn, BIDE_OP_KICK_JOB, reply_kick_job);
-    if (request == NULL)
-        return;
     request->op.lease = (bide_lease_args){command->id, 0};
-    bi_request_enqueue(request);
+    return NULL;
 }

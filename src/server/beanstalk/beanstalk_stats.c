@@ -26,7 +26,13 @@
 
 /* ---- documents ---- */
 
-void bi_beanstalk_stats_reply_document(struct beanstalk_conn *conn, struct output *text)
+void bi_beanstalk_stats_begin_document(struct output *text)
+{
+    bi_output_init(text);
+    bi_output_text(text, "---\n");
+}
+
+void bi_beanstalk_stats_end_document(struct beanstalk_conn *conn, struct output *text)
 {
     struct output *output = &conn->base.output;
     /* An incomplete document must close the connection, not reach the client. */
@@ -34,6 +40,7 @@ void bi_beanstalk_stats_reply_document(struct beanstalk_conn *conn, struct outpu
     bi_output_format(output, "OK %zu\r\n", text->size);
     bi_output_add(output, text->data == NULL ? text->small : text->data, text->size);
     bi_output_add(output, "\r\n", 2);
+    bi_output_done(text);
 }
 
 static void write_count(struct output *text, const char *name, uint64_t value)
@@ -44,10 +51,20 @@ static void write_count(struct output *text, const char *name, uint64_t value)
     bi_output_add(text, "\n", 1);
 }
 
-/* Whole seconds left, as beanstalkd reports them: a second that has begun does not count. */
-static int64_t seconds_left(int64_t left_ms)
+static void write_jobs(struct output *text, const bide_counts *jobs)
 {
-    return left_ms <= 0 ? 0 : (left_ms - 1) / 1000;
+    write_count(text, "current-jobs-urgent", jobs->urgent);
+    write_count(text, "current-jobs-ready", jobs->ready);
+    write_count(text, "current-jobs-reserved", jobs->reserved);
+    write_count(text, "current-jobs-delayed", jobs->delayed);
+    write_count(text, "current-jobs-buried", jobs->buried);
+}
+
+/* Writes the whole seconds left, as beanstalkd reports them: a second that has begun does not
+ * count. */
+static void write_seconds_left(struct output *text, const char *name, int64_t left_ms)
+{
+    write_count(text, name, (uint64_t)(left_ms <= 0 ? 0 : (left_ms - 1) / 1000));
 }
 
 /* ---- stats ---- */
@@ -77,26 +94,6 @@ static const enum verb counted_verbs[] = {
     VERB_PAUSE_TUBE,
 };
 
-static void write_commands(struct output *text, const struct beanstalk *beanstalk)
-{
-    for (size_t i = 0; i < sizeof(counted_verbs) / sizeof(counted_verbs[0]); i++) {
-        bi_output_text(text, "cmd-");
-        write_count(text, bi_beanstalk_parse_verb_name(counted_verbs[i]),
-                    beanstalk->commands[counted_verbs[i]]);
-    }
-}
-
-static void write_connections(struct output *text, const struct beanstalk *beanstalk,
-                              uint64_t waiting)
-{
-    const struct server *server = beanstalk->server;
-    write_count(text, "current-connections", server->connections);
-    write_count(text, "current-producers", beanstalk->producers);
-    write_count(text, "current-workers", beanstalk->workers);
-    write_count(text, "current-waiting", waiting);
-    write_count(text, "total-connections", server->total_connections);
-}
-
 static void write_process(struct output *text, const struct server *server)
 {
     struct rusage usage = {0};
@@ -122,72 +119,60 @@ static void write_host(struct output *text, const struct server *server, bool dr
     bi_output_text(text, "bide-version: \"" BIDE_VERSION "\"\n");
 }
 
-static bool reply_stats(struct request *request)
+static void write_stats(struct request *request)
 {
     const struct server *server = request->base.server;
+    const struct beanstalk *beanstalk = request->beanstalk;
     const bide_stats *stats = &request->stats;
     struct output text;
 
-    if (request->op.status != BIDE_OK)
-        return bi_beanstalk_verb_reject(request);
-
-    bi_output_init(&text);
-    bi_output_text(&text, "---\n");
-    write_count(&text, "current-jobs-urgent", stats->jobs.urgent);
-    write_count(&text, "current-jobs-ready", stats->jobs.ready);
-    write_count(&text, "current-jobs-reserved", stats->jobs.reserved);
-    write_count(&text, "current-jobs-delayed", stats->jobs.delayed);
-    write_count(&text, "current-jobs-buried", stats->jobs.buried);
-    write_commands(&text, request->beanstalk);
+    bi_beanstalk_stats_begin_document(&text);
+    write_jobs(&text, &stats->jobs);
+    for (size_t i = 0; i < sizeof(counted_verbs) / sizeof(counted_verbs[0]); i++) {
+        bi_output_text(&text, "cmd-");
+        write_count(&text, bi_beanstalk_parse_verb_name(counted_verbs[i]),
+                    beanstalk->commands[counted_verbs[i]]);
+    }
     write_count(&text, "job-timeouts", stats->total.timeouts);
     write_count(&text, "total-jobs", stats->total.puts);
     write_count(&text, "max-job-size", server->max_job_size);
     write_count(&text, "current-tubes", stats->topics);
-    write_connections(&text, request->beanstalk, stats->waiting);
+    write_count(&text, "current-connections", server->connections);
+    write_count(&text, "current-producers", beanstalk->producers);
+    write_count(&text, "current-workers", beanstalk->workers);
+    write_count(&text, "current-waiting", stats->waiting);
+    write_count(&text, "total-connections", server->total_connections);
     write_process(&text, server);
     /* There is no binlog, but clients expect the keys. */
     bi_output_text(&text, "binlog-oldest-index: 0\nbinlog-current-index: 0\n"
                           "binlog-records-migrated: 0\nbinlog-records-written: 0\n");
     write_count(&text, "binlog-max-size", BINLOG_SIZE);
     write_host(&text, server, stats->draining);
-
-    bi_beanstalk_stats_reply_document(request->conn, &text);
-    bi_output_done(&text);
-    return true;
+    bi_beanstalk_stats_end_document(request->conn, &text);
 }
 
-void bi_beanstalk_stats_server(struct beanstalk_conn *conn, const struct command *command)
+/* Blocking: the counters of the server are read at the reply. Later commands must not count. */
+const char *bi_beanstalk_stats_server(struct request *request, const struct command *command)
 {
     (void)command;
-    struct request *request = bi_beanstalk_verb_new_request(conn, BIDE_OP_STATS, reply_stats);
-    if (request == NULL)
-        return;
-
-    request->blocking = true; /* server counters are read at the reply: keep later commands out */
+    request->write = write_stats;
     request->op.stats = (bide_stats_args){&request->stats};
-    bi_request_enqueue(request);
+    return NULL;
 }
 
 /* ---- stats-tube ---- */
 
-static bool reply_stats_tube(struct request *request)
+static void write_stats_tube(struct request *request)
 {
     const bide_topic_stats *topic = &request->topic;
     struct output text;
 
-    if (request->op.status != BIDE_OK)
-        return bi_beanstalk_verb_reject(request);
-
     /* The queue counts users and watchers together. No entry: no connection uses the tube. */
     bide_slice name = {topic->name, strlen(topic->name)};
     const struct tube *tube = bi_tubes_find(&request->beanstalk->tubes, name);
-    bi_output_init(&text);
-    bi_output_format(&text, "---\nname: \"%s\"\n", topic->name);
-    write_count(&text, "current-jobs-urgent", topic->jobs.urgent);
-    write_count(&text, "current-jobs-ready", topic->jobs.ready);
-    write_count(&text, "current-jobs-reserved", topic->jobs.reserved);
-    write_count(&text, "current-jobs-delayed", topic->jobs.delayed);
-    write_count(&text, "current-jobs-buried", topic->jobs.buried);
+    bi_beanstalk_stats_begin_document(&text);
+    bi_output_format(&text, "name: \"%s\"\n", topic->name);
+    write_jobs(&text, &topic->jobs);
     write_count(&text, "total-jobs", topic->total.puts);
     write_count(&text, "current-using", tube == NULL ? 0 : tube->users);
     write_count(&text, "current-watching", tube == NULL ? 0 : tube->watchers);
@@ -195,72 +180,49 @@ static bool reply_stats_tube(struct request *request)
     write_count(&text, "cmd-delete", topic->total.deletes);
     write_count(&text, "cmd-pause-tube", topic->total.pauses);
     write_count(&text, "pause", (uint64_t)(topic->paused ? topic->pause_ms : 0) / 1000);
-    write_count(&text, "pause-time-left", (uint64_t)seconds_left(topic->pause_left_ms));
-
-    bi_beanstalk_stats_reply_document(request->conn, &text);
-    bi_output_done(&text);
-    return true;
+    write_seconds_left(&text, "pause-time-left", topic->pause_left_ms);
+    bi_beanstalk_stats_end_document(request->conn, &text);
 }
 
-void bi_beanstalk_stats_tube(struct beanstalk_conn *conn, const struct command *command)
+/* Blocking: users and watchers are read at the reply, too. */
+const char *bi_beanstalk_stats_tube(struct request *request, const struct command *command)
 {
-    struct request *request =
-        bi_beanstalk_verb_new_request(conn, BIDE_OP_TOPIC_STATS, reply_stats_tube);
-    if (request == NULL)
-        return;
-
-    request->blocking = true; /* users and watchers are read at the reply, see stats */
+    request->write = write_stats_tube;
     request->op.topic_stats = (bide_topic_stats_args){command->name, &request->topic};
-    bi_request_enqueue(request);
+    return NULL;
 }
 
 /* ---- stats-job ---- */
 
-static bool reply_stats_job(struct request *request)
+static void write_stats_job(struct request *request)
 {
     const bide_job *job = &request->job;
+    bool timed = job->state == BIDE_STATE_RESERVED || job->state == BIDE_STATE_DELAYED;
     struct output text;
 
-    if (request->op.status != BIDE_OK)
-        return bi_beanstalk_verb_reject(request);
-
-    bool timed = job->state == BIDE_STATE_RESERVED || job->state == BIDE_STATE_DELAYED;
-    bi_output_init(&text);
-    bi_output_format(&text, "---\nid: %llu\ntube: \"%s\"\nstate: %s\n", (unsigned long long)job->id,
+    bi_beanstalk_stats_begin_document(&text);
+    bi_output_format(&text, "id: %llu\ntube: \"%s\"\nstate: %s\n", (unsigned long long)job->id,
                      job->topic, bide_state_name(job->state));
-
     write_count(&text, "pri", job->priority);
     write_count(&text, "age", (uint64_t)job->age_ms / 1000);
     write_count(&text, "delay", (uint64_t)job->delay_ms / 1000);
     write_count(&text, "ttr", (uint64_t)job->ttr_ms / 1000);
-    write_count(&text, "time-left", (uint64_t)(timed ? seconds_left(job->left_ms) : 0));
+    write_seconds_left(&text, "time-left", timed ? job->left_ms : 0);
     write_count(&text, "file", 0); /* the binlog file; there is none */
     write_count(&text, "reserves", job->reserves);
     write_count(&text, "timeouts", job->timeouts);
     write_count(&text, "releases", job->releases);
     write_count(&text, "buries", job->buries);
     write_count(&text, "kicks", job->kicks);
-
-    bi_beanstalk_stats_reply_document(request->conn, &text);
-    bi_output_done(&text);
+    bi_beanstalk_stats_end_document(request->conn, &text);
     bide_job_clear(&request->job);
-    return true;
 }
 
-void bi_beanstalk_stats_job(struct beanstalk_conn *conn, const struct command *command)
+const char *bi_beanstalk_stats_job(struct request *request, const struct command *command)
 {
-    if (!bi_beanstalk_verb_is_id(command->id)) {
-        bi_request_reply(conn, "NOT_FOUND\r\n");
-        return;
-    }
-
-    struct request *request =
-        bi_beanstalk_verb_new_request(conn, BIDE_OP_JOB_STATS, reply_stats_job);
-    if (request == NULL)
-        return;
-
+    request->write = write_stats_job;
     request->op.query = (bide_query_args){.id = command->id, .job = &request->job};
-    bi_request_enqueue(request);
+    return NULL;
 }
 
 /* ---- memory of listings ---- */
@@ -294,27 +256,15 @@ static void release_memory(struct beanstalk_conn *conn)
     bi_conn_update_memory(&conn->base);
 }
 
-/* Creates a request with size bytes in extra. It blocks, so a connection has one page at a time.
- * Returns NULL after replying OUT_OF_MEMORY. */
-static struct request *new_page_request(struct beanstalk_conn *conn, bide_op_kind kind,
-                                        bool (*reply)(struct request *request), size_t size,
-                                        const char *verb)
+/* Allocates the page of a listing. The request blocks, so a connection has one at a time. */
+static bool allocate_page(struct request *request, size_t size, const char *verb)
 {
-    void *extra = reserve_memory(conn, size, verb) ? calloc(1, size) : NULL;
-    struct request *request =
-        extra == NULL ? NULL : bi_beanstalk_verb_new_request(conn, kind, reply);
-
-    if (request == NULL) {
-        release_memory(conn);
-        if (extra == NULL)
-            bi_request_reply(conn, "OUT_OF_MEMORY\r\n");
-        free(extra);
-        return NULL;
+    if (reserve_memory(request->conn, size, verb)) {
+        request->extra = calloc(1, size);
+        if (request->extra == NULL)
+            release_memory(request->conn);
     }
-
-    request->extra = extra;
-    request->blocking = true;
-    return request;
+    return request->extra != NULL;
 }
 
 /* ---- list-tubes ---- */
@@ -436,22 +386,18 @@ static bool reply_list_tubes(struct request *request)
     return false;
 }
 
-void bi_beanstalk_stats_list_tubes(struct beanstalk_conn *conn, const struct command *command)
+const char *bi_beanstalk_stats_list_tubes(struct request *request, const struct command *command)
 {
     (void)command;
-    struct listing *listing;
-    struct request *request =
-        new_page_request(conn, BIDE_OP_TOPICS, reply_list_tubes, sizeof(*listing), "list-tubes");
-    if (request == NULL)
-        return;
+    if (!allocate_page(request, sizeof(struct listing), "list-tubes"))
+        return "OUT_OF_MEMORY\r\n";
 
-    listing = request->extra;
-    bi_output_init(&listing->text);
+    struct listing *listing = request->extra;
+    request->reply = reply_list_tubes;
     request->free_extra = free_listing; /* also if the connection closes while a page is pending */
-    bi_output_text(&listing->text, "---\n");
-
+    bi_beanstalk_stats_begin_document(&listing->text);
     set_page_args(request);
-    bi_request_enqueue(request);
+    return NULL;
 }
 
 static bool reply_watched(struct request *request)
@@ -459,13 +405,10 @@ static bool reply_watched(struct request *request)
     const struct session *session = &request->conn->session;
     struct output text;
 
-    bi_output_init(&text);
-    bi_output_text(&text, "---\n");
+    bi_beanstalk_stats_begin_document(&text);
     for (uint32_t i = 0; i < session->watched_count; i++)
         write_name(&text, session->watched[i]->name);
-
-    bi_beanstalk_stats_reply_document(request->conn, &text);
-    bi_output_done(&text);
+    bi_beanstalk_stats_end_document(request->conn, &text);
     return true;
 }
 
@@ -484,7 +427,6 @@ void bi_beanstalk_stats_list_watched(struct beanstalk_conn *conn, const struct c
 
 struct job_listing {
     char cursor[BIDE_CURSOR_SIZE];
-    size_t max;
     bide_job jobs[];
 };
 
@@ -541,47 +483,42 @@ static void write_job(struct output *text, const bide_job *job)
 
 static bool reply_list_jobs(struct request *request)
 {
+    /* The page is freed with the request, whatever the outcome. */
+    release_memory(request->conn);
+    return bi_beanstalk_verb_reply(request);
+}
+
+static void write_list_jobs(struct request *request)
+{
     struct job_listing *listing = request->extra;
     struct output text;
 
-    release_memory(request->conn);
-    if (request->op.status != BIDE_OK)
-        return bi_beanstalk_verb_reject(request);
-
-    bi_output_init(&text);
-    bi_output_format(&text, "---\ncursor: \"%s\"\njobs:%s\n", listing->cursor,
+    bi_beanstalk_stats_begin_document(&text);
+    bi_output_format(&text, "cursor: \"%s\"\njobs:%s\n", listing->cursor,
                      request->op.list.count == 0 ? " []" : "");
-
     for (size_t i = 0; i < request->op.list.count; i++) {
         write_job(&text, &listing->jobs[i]);
         bide_job_clear(&listing->jobs[i]);
     }
-
-    bi_beanstalk_stats_reply_document(request->conn, &text);
-    bi_output_done(&text);
-    return true;
+    bi_beanstalk_stats_end_document(request->conn, &text);
 }
 
-void bi_beanstalk_stats_list_jobs(struct beanstalk_conn *conn, const struct command *command)
+const char *bi_beanstalk_stats_list_jobs(struct request *request, const struct command *command)
 {
-    struct job_listing *listing;
-    size_t size = sizeof(*listing) + (size_t)command->count * sizeof(bide_job);
-    struct request *request =
-        new_page_request(conn, BIDE_OP_LIST, reply_list_jobs, size, "list-jobs");
-    if (request == NULL)
-        return;
+    size_t count = (size_t)command->count;
+    if (!allocate_page(request, sizeof(struct job_listing) + count * sizeof(bide_job), "list-jobs"))
+        return "OUT_OF_MEMORY\r\n";
 
-    listing = request->extra;
+    struct job_listing *listing = request->extra;
     /* The op writes the next cursor into it when it completes; the command is gone by then. */
     memcpy(listing->cursor, command->cursor, BIDE_CURSOR_SIZE);
-    request->extended = true;
+    request->reply = reply_list_jobs;
+    request->write = write_list_jobs;
     request->op.list = (bide_list_args){.topic = command->name,
                                         .state = command->state,
                                         .filter = command->filter,
                                         .cursor = listing->cursor,
                                         .jobs = listing->jobs,
-                                        .job_max = (size_t)command->count};
-
-    bi_request_enqueue(request);
-    bi_batch_flush(conn->base.server); /* the filter lies in the caller's command */
+                                        .job_max = count};
+    return NULL;
 }

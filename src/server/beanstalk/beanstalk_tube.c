@@ -243,11 +243,6 @@ void bi_beanstalk_tube_list_used(struct beanstalk_conn *conn, const struct comma
 
 /* ---- pause-tube ---- */
 
-static bool reply_pause(struct request *request)
-{
-    return bi_beanstalk_verb_reply_or_reject(request, "PAUSED\r\n");
-}
-
 /* The tube exists: submits the same request again, as a pause. */
 static bool reply_pause_lookup(struct request *request)
 {
@@ -258,22 +253,18 @@ static bool reply_pause_lookup(struct request *request)
     /* The name of the command is no longer valid; the figures of the topic have a copy. */
     request->op.topic = (bide_topic_args){
         .topic = {request->topic.name, strlen(request->topic.name)}, .for_ms = request->timeout_ms};
-    request->reply = reply_pause;
+    request->reply = bi_beanstalk_verb_reply;
 
     bi_admission_audit(&request->conn->base, &request->op);
     bi_request_submit(request);
     return false;
 }
 
-void bi_beanstalk_tube_pause(struct beanstalk_conn *conn, const struct command *command)
+/* A pause would create a missing topic. beanstalkd replies NOT_FOUND, so look it up first. */
+const char *bi_beanstalk_tube_pause(struct request *request, const struct command *command)
 {
-    struct request *request =
-        bi_beanstalk_verb_new_request(conn, BIDE_OP_TOPIC_STATS, reply_pause_lookup);
-    if (request == NULL)
-        return;
-    /* A pause would create a missing topic. beanstalkd replies NOT_FOUND, so look it up first. */
-    request->blocking = true;
+    request->reply = reply_pause_lookup;
     request->timeout_ms = command->delay_ms;
     request->op.topic_stats = (bide_topic_stats_args){command->name, &request->topic};
-    bi_request_enqueue(request);
+    return NULL;
 }

@@ -2,7 +2,7 @@
 /*
  * beanstalk_verb - the table of verbs: each command becomes an op, its status becomes a reply.
  *
- * A handler creates a request, fills in its op and enqueues it. The request's reply function writes
+ * A row creates a request, and its function fills in the op. The request's reply function writes
  * the reply when all earlier replies of the connection have been written. The session maps the id
  * of a job to its token; the queue decides whether the token is still valid.
  *
@@ -86,11 +86,14 @@ bool bi_beanstalk_verb_reject(struct request *request)
     return true;
 }
 
-bool bi_beanstalk_verb_reply_or_reject(struct request *request, const char *word)
+bool bi_beanstalk_verb_reply(struct request *request)
 {
     if (request->op.status != BIDE_OK)
         return bi_beanstalk_verb_reject(request);
-    bi_output_text(&request->conn->base.output, word);
+    if (request->write != NULL)
+        request->write(request);
+    else
+        bi_output_text(&request->conn->base.output, request->text);
     return true;
 }
 
@@ -132,51 +135,70 @@ static void authenticate(struct beanstalk_conn *conn, const struct command *comm
 enum {
     SPECULATIVE = 1, /* consecutive reserves may be tried in one batch */
     FLUSH_FIRST = 2, /* submit the batch first: the verb changes or reads what its ops refer to */
-    NEEDS_LEASE = 4, /* takes the token of the job from the session */
-    STORES = 8,      /* its reply may wait for a commit */
+    FLUSH_AFTER = 4, /* submit it at once: the op borrows from the command */
+    NEEDS_LEASE = 8, /* takes the token of the job from the session */
+    STORES = 16,     /* its reply may wait for a commit */
+    BLOCKS = 32,     /* no command behind it executes before it is applied */
+    JOB_ID = 64,     /* names a job by its id */
+    JOB_BODY = 128,  /* replies with the body of a job */
+    EXTENSION = 256, /* errors have the words of the extensions */
+    ENDS_LEASE = JOB_ID | NEEDS_LEASE | STORES,
 };
 
+/* A verb that has no handle() makes a request of this kind, and fill() its op. */
 static const struct {
-    void (*handle)(struct beanstalk_conn *conn, const struct command *command);
+    bide_op_kind kind;
+    verb_fill *fill;
+    verb_handle *handle;
     unsigned flags;
+    const char *done; /* the reply if the op succeeds; NULL: the request writes its own */
 } verbs[VERB_COUNT] = {
-    [VERB_PUT] = {bi_beanstalk_jobs_put, STORES},
-    [VERB_RESERVE] = {bi_beanstalk_jobs_reserve, SPECULATIVE | STORES},
-    [VERB_RESERVE_WITH_TIMEOUT] = {bi_beanstalk_jobs_reserve, SPECULATIVE | STORES},
-    [VERB_RESERVE_JOB] = {bi_beanstalk_jobs_reserve_job, STORES},
-    [VERB_DELETE] = {bi_beanstalk_finish_delete, NEEDS_LEASE | STORES},
-    [VERB_RELEASE] = {bi_beanstalk_finish_release, NEEDS_LEASE | STORES},
-    [VERB_BURY] = {bi_beanstalk_finish_bury, NEEDS_LEASE | STORES},
-    [VERB_TOUCH] = {bi_beanstalk_finish_touch, NEEDS_LEASE | STORES},
-    [VERB_DONE] = {bi_beanstalk_finish_done, NEEDS_LEASE | STORES},
-    [VERB_FAIL] = {bi_beanstalk_finish_fail, NEEDS_LEASE | STORES},
-    [VERB_PEEK] = {bi_beanstalk_jobs_peek, 0},
-    [VERB_PEEK_READY] = {bi_beanstalk_jobs_peek, 0},
-    [VERB_PEEK_DELAYED] = {bi_beanstalk_jobs_peek, 0},
-    [VERB_PEEK_BURIED] = {bi_beanstalk_jobs_peek, 0},
-    [VERB_KICK] = {bi_beanstalk_jobs_kick, STORES},
-    [VERB_KICK_JOB] = {bi_beanstalk_jobs_kick_job, STORES},
-    [VERB_USE] = {bi_beanstalk_tube_use, FLUSH_FIRST},
-    [VERB_WATCH] = {bi_beanstalk_tube_watch, FLUSH_FIRST},
-    [VERB_IGNORE] = {bi_beanstalk_tube_ignore, FLUSH_FIRST},
-    [VERB_LIST_TUBE_USED] = {bi_beanstalk_tube_list_used, FLUSH_FIRST},
-    [VERB_PAUSE_TUBE] = {bi_beanstalk_tube_pause, STORES},
-    [VERB_QUIT] = {quit, FLUSH_FIRST},
-    [VERB_STATS] = {bi_beanstalk_stats_server, FLUSH_FIRST},
-    [VERB_STATS_JOB] = {bi_beanstalk_stats_job, 0},
-    [VERB_STATS_TUBE] = {bi_beanstalk_stats_tube, FLUSH_FIRST},
-    [VERB_LIST_TUBES] = {bi_beanstalk_stats_list_tubes, 0},
-    [VERB_LIST_TUBES_WATCHED] = {bi_beanstalk_stats_list_watched, FLUSH_FIRST},
-    [VERB_PUT_MANY] = {bi_beanstalk_ext_put_many, FLUSH_FIRST | STORES},
-    [VERB_RESERVE_MANY] = {bi_beanstalk_ext_reserve_many, FLUSH_FIRST | STORES},
-    [VERB_RESULT] = {bi_beanstalk_ext_result, 0},
-    [VERB_UPDATE] = {bi_beanstalk_ext_update, FLUSH_FIRST | STORES},
-    [VERB_CANCEL] = {bi_beanstalk_ext_cancel, STORES},
-    [VERB_LIST_JOBS] = {bi_beanstalk_stats_list_jobs, FLUSH_FIRST},
-    [VERB_PURGE_TUBE] = {bi_beanstalk_ext_purge, FLUSH_FIRST | STORES},
-    [VERB_AUTH] = {authenticate, FLUSH_FIRST},
-    [VERB_CALL] = {bi_rpc_call, STORES},
-    [VERB_CALL_CANCEL] = {bi_rpc_cancel, 0},
+#define REQUEST(name, kind, fill, flags, done) \
+    [VERB_##name] = {BIDE_OP_##kind, bi_beanstalk_##fill, NULL, flags, done}
+#define HANDLE(name, handle, flags) [VERB_##name] = {BIDE_OP_NONE, NULL, handle, flags, NULL}
+    REQUEST(PUT, PUT, jobs_put, STORES, NULL),
+    REQUEST(RESERVE, RESERVE, jobs_reserve, SPECULATIVE | STORES | BLOCKS | JOB_BODY, NULL),
+    REQUEST(RESERVE_WITH_TIMEOUT, RESERVE, jobs_reserve, SPECULATIVE | STORES | BLOCKS | JOB_BODY,
+            NULL),
+    REQUEST(RESERVE_JOB, RESERVE_JOB, jobs_reserve_job, STORES | BLOCKS | JOB_ID | JOB_BODY, NULL),
+    REQUEST(DELETE, DELETE, finish_delete, ENDS_LEASE, "DELETED\r\n"),
+    REQUEST(RELEASE, RELEASE, finish_release, ENDS_LEASE, "RELEASED\r\n"),
+    REQUEST(BURY, BURY, finish_bury, ENDS_LEASE, "BURIED\r\n"),
+    REQUEST(TOUCH, TOUCH, finish_touch, ENDS_LEASE, NULL),
+    REQUEST(DONE, DONE, finish_done, ENDS_LEASE | EXTENSION, "DONE\r\n"),
+    REQUEST(FAIL, FAIL, finish_fail, ENDS_LEASE | EXTENSION, NULL),
+    REQUEST(PEEK, PEEK, jobs_peek, JOB_ID | JOB_BODY, NULL),
+    REQUEST(PEEK_READY, PEEK_FIRST, jobs_peek, JOB_BODY, NULL),
+    REQUEST(PEEK_DELAYED, PEEK_FIRST, jobs_peek, JOB_BODY, NULL),
+    REQUEST(PEEK_BURIED, PEEK_FIRST, jobs_peek, JOB_BODY, NULL),
+    REQUEST(KICK, KICK, jobs_kick, STORES | BLOCKS, NULL),
+    REQUEST(KICK_JOB, KICK_JOB, jobs_by_id, STORES | JOB_ID, "KICKED\r\n"),
+    HANDLE(USE, bi_beanstalk_tube_use, FLUSH_FIRST),
+    HANDLE(WATCH, bi_beanstalk_tube_watch, FLUSH_FIRST),
+    HANDLE(IGNORE, bi_beanstalk_tube_ignore, FLUSH_FIRST),
+    HANDLE(LIST_TUBE_USED, bi_beanstalk_tube_list_used, FLUSH_FIRST),
+    REQUEST(PAUSE_TUBE, TOPIC_STATS, tube_pause, STORES | BLOCKS, "PAUSED\r\n"),
+    HANDLE(QUIT, quit, FLUSH_FIRST),
+    REQUEST(STATS, STATS, stats_server, FLUSH_FIRST | BLOCKS, NULL),
+    REQUEST(STATS_JOB, JOB_STATS, stats_job, JOB_ID, NULL),
+    REQUEST(STATS_TUBE, TOPIC_STATS, stats_tube, FLUSH_FIRST | BLOCKS, NULL),
+    REQUEST(LIST_TUBES, TOPICS, stats_list_tubes, BLOCKS, NULL),
+    HANDLE(LIST_TUBES_WATCHED, bi_beanstalk_stats_list_watched, FLUSH_FIRST),
+    REQUEST(PUT_MANY, PUT_MANY, ext_put_many, FLUSH_FIRST | STORES | EXTENSION, NULL),
+    REQUEST(RESERVE_MANY, RESERVE, ext_reserve_many, FLUSH_FIRST | STORES | BLOCKS | EXTENSION,
+            NULL),
+    REQUEST(RESULT, RESULT, ext_result, JOB_ID | EXTENSION, NULL),
+    REQUEST(UPDATE, UPDATE, ext_update, FLUSH_FIRST | FLUSH_AFTER | STORES | JOB_ID | EXTENSION,
+            "UPDATED\r\n"),
+    REQUEST(CANCEL, CANCEL, jobs_by_id, STORES | JOB_ID | EXTENSION, "CANCELLED\r\n"),
+    REQUEST(LIST_JOBS, LIST, stats_list_jobs, FLUSH_FIRST | FLUSH_AFTER | BLOCKS | EXTENSION, NULL),
+    REQUEST(PURGE_TUBE, PURGE, ext_purge, FLUSH_FIRST | FLUSH_AFTER | STORES | BLOCKS | EXTENSION,
+            NULL),
+    HANDLE(AUTH, authenticate, FLUSH_FIRST),
+    HANDLE(CALL, bi_rpc_call, STORES),
+    HANDLE(CALL_CANCEL, bi_rpc_cancel, 0),
+#undef REQUEST
+#undef HANDLE
 };
 
 size_t bi_beanstalk_verb_body_max(const struct server *server, enum verb verb)
@@ -239,8 +261,47 @@ bool bi_beanstalk_verb_may_execute(struct beanstalk_conn *conn, const struct com
     return !conn->base.blocked;
 }
 
+/* True if the id, and the token of `lease`, can be those of a job. */
+static bool names_job(const struct command *command)
+{
+    return command->id >= 1 && command->id <= BIDE_ID_MAX &&
+           (!command->leased || command->token <= BIDE_ID_MAX);
+}
+
 void bi_beanstalk_verb_execute(struct beanstalk_conn *conn, const struct command *command)
 {
-    assert(verbs[command->verb].handle != NULL);
-    verbs[command->verb].handle(conn, command);
+    unsigned flags = verbs[command->verb].flags;
+    assert((verbs[command->verb].fill == NULL) != (verbs[command->verb].handle == NULL));
+
+    if (verbs[command->verb].handle != NULL) {
+        verbs[command->verb].handle(conn, command);
+        return;
+    }
+    if ((flags & JOB_ID) != 0 && !names_job(command)) {
+        bi_request_reply(conn, "NOT_FOUND\r\n");
+        return;
+    }
+
+    struct request *request =
+        bi_beanstalk_verb_new_request(conn, verbs[command->verb].kind, bi_beanstalk_verb_reply);
+    if (request == NULL)
+        return;
+    request->text = verbs[command->verb].done;
+    request->blocking = (flags & BLOCKS) != 0;
+    request->speculative = (flags & SPECULATIVE) != 0;
+    request->extended = (flags & EXTENSION) != 0 || command->leased;
+    request->expected_bytes = (flags & JOB_BODY) != 0 ? conn->base.server->max_job_size : 0;
+    request->base.bytes = command->wants_body ? command->body.size : 0;
+
+    const char *rejected = verbs[command->verb].fill(request, command);
+    if (rejected != NULL) {
+        bi_request_free(request);
+        bi_request_reply(conn, rejected);
+        return;
+    }
+
+    bi_request_enqueue(request);
+    /* The caller drops its reference to a large body when this returns; a batched op holds none. */
+    if ((flags & FLUSH_AFTER) != 0 || (command->wants_body && command->buf != NULL))
+        bi_batch_flush(conn->base.server);
 }

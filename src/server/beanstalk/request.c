@@ -51,6 +51,7 @@ struct request *bi_request_new(struct beanstalk *beanstalk, struct beanstalk_con
     request->conn = conn;
     request->next = NULL;
     request->reply = reply;
+    request->write = NULL;
     request->finished = request->early = request->blocking = request->speculative = false;
     request->extended = request->leased = request->waited = false;
     request->applied = false;
