@@ -7,6 +7,7 @@
  */
 #include "server/beanstalk/beanstalk_field.h"
 
+#include <stddef.h>
 #include <string.h>
 
 static int hex_digit(char c)
@@ -62,60 +63,96 @@ static struct reader reader_of(bide_slice value)
     return (struct reader){value.data, (const char *)value.data + value.size};
 }
 
-static bool parse_duration(bide_slice value, int64_t *ms)
+/* ---- values ---- */
+
+/* Each function parses a value into the member of the command that its row names. */
+
+static bool set_duration(struct command *command, void *member, bide_slice value)
 {
     struct reader reader = reader_of(value);
-    return value.size > 0 && bi_beanstalk_field_duration(&reader, ms) && at_end(&reader);
+    (void)command;
+    return value.size > 0 && bi_beanstalk_field_duration(&reader, member) && at_end(&reader);
 }
 
-static bool parse_number(bide_slice value, uint64_t max, uint64_t *number)
+static bool set_positive_duration(struct command *command, void *member, bide_slice value)
 {
-    struct reader reader = reader_of(value);
-    return bi_beanstalk_field_digits(&reader, max, number) && at_end(&reader);
+    return set_duration(command, member, value) && *(const int64_t *)member > 0;
 }
 
-static bool parse_datetime(bide_slice value, int64_t *ms)
+/* As in a put, 0 is one second. */
+static bool set_ttr(struct command *command, void *member, bide_slice value)
 {
-    uint64_t number;
-    if (!parse_number(value, BIDE_TIMESTAMP_MAX_MS, &number))
+    int64_t *ttr_ms = member;
+    if (!set_duration(command, ttr_ms, value))
         return false;
-    *ms = (int64_t)number;
+    if (*ttr_ms == 0)
+        *ttr_ms = 1000;
     return true;
 }
 
-static bool set_key(struct command *command, bide_slice value)
+static bool parse_number(bide_slice value, uint64_t max, int64_t *number)
 {
-    return decode_text(command, value, BIDE_KEY_MAX, &command->put.key);
+    struct reader reader = reader_of(value);
+    uint64_t parsed;
+
+    if (!bi_beanstalk_field_digits(&reader, max, &parsed) || !at_end(&reader))
+        return false;
+    *number = (int64_t)parsed;
+    return true;
 }
 
-static bool set_conflict(struct command *command, bide_slice value)
+static bool set_datetime(struct command *command, void *member, bide_slice value)
 {
-    command->put.conflict =
-        bi_beanstalk_field_equals(value, "replace") ? BIDE_REPLACE : BIDE_REJECT;
-    return bi_beanstalk_field_equals(value, "replace") ||
-           bi_beanstalk_field_equals(value, "reject");
+    (void)command;
+    return parse_number(value, BIDE_TIMESTAMP_MAX_MS, member);
 }
 
-static bool set_hold(struct command *command, bide_slice value)
+static bool set_priority(struct command *command, void *member, bide_slice value)
 {
-    command->put.key_hold_retained = true;
+    (void)command;
+    return parse_number(value, UINT32_MAX, member);
+}
+
+static bool set_retries(struct command *command, void *member, bide_slice value)
+{
+    int64_t number;
+    (void)command;
+    if (!parse_number(value, INT32_MAX, &number))
+        return false;
+    *(int32_t *)member = (int32_t)number;
+    return true;
+}
+
+static bool set_key(struct command *command, void *member, bide_slice value)
+{
+    return decode_text(command, value, BIDE_KEY_MAX, member);
+}
+
+static bool set_text(struct command *command, void *member, bide_slice value)
+{
+    return decode_text(command, value, BIDE_TEXT_MAX, member);
+}
+
+static bool set_conflict(struct command *command, void *member, bide_slice value)
+{
+    bool replaces = bi_beanstalk_field_equals(value, "replace");
+    (void)member;
+    command->put.conflict = replaces ? BIDE_REPLACE : BIDE_REJECT;
+    return replaces || bi_beanstalk_field_equals(value, "reject");
+}
+
+static bool set_hold(struct command *command, void *member, bide_slice value)
+{
+    (void)command;
+    *(bool *)member = true;
     return bi_beanstalk_field_equals(value, "retained");
 }
 
-static bool set_retries(struct command *command, bide_slice value)
-{
-    uint64_t number;
-    if (!parse_number(value, INT32_MAX, &number))
-        return false;
-    command->put.max_retries = (int32_t)number;
-    return true;
-}
-
 /* BASE or BASE,MAX. */
-static bool set_backoff(struct command *command, bide_slice value)
+static bool set_backoff(struct command *command, void *member, bide_slice value)
 {
     struct reader reader = reader_of(value);
-    if (value.size == 0 || !bi_beanstalk_field_duration(&reader, &command->put.backoff_base_ms))
+    if (value.size == 0 || !bi_beanstalk_field_duration(&reader, member))
         return false;
     if (at_end(&reader))
         return true;
@@ -125,121 +162,54 @@ static bool set_backoff(struct command *command, bide_slice value)
     return bi_beanstalk_field_duration(&reader, &command->put.backoff_max_ms) && at_end(&reader);
 }
 
-static bool set_expires(struct command *command, bide_slice value)
+static bool set_tube(struct command *command, void *member, bide_slice value)
 {
-    return parse_duration(value, &command->expires_ms) && command->expires_ms > 0;
-}
-
-static bool set_put_retain(struct command *command, bide_slice value)
-{
-    return parse_duration(value, &command->put.retain_ms);
-}
-
-static bool set_put_at(struct command *command, bide_slice value)
-{
-    return parse_datetime(value, &command->put.run_at_ms);
-}
-
-static bool set_retain(struct command *command, bide_slice value)
-{
-    return parse_duration(value, &command->retain_ms);
-}
-
-static bool set_retry(struct command *command, bide_slice value)
-{
-    return parse_duration(value, &command->delay_ms);
-}
-
-static bool set_pri(struct command *command, bide_slice value)
-{
-    uint64_t number;
-    if (!parse_number(value, UINT32_MAX, &number))
-        return false;
-    command->update.priority = (int64_t)number;
-    return true;
-}
-
-static bool set_delay(struct command *command, bide_slice value)
-{
-    return parse_duration(value, &command->update.delay_ms);
-}
-
-static bool set_at(struct command *command, bide_slice value)
-{
-    return parse_datetime(value, &command->update.run_at_ms);
-}
-
-/* As in a put, 0 is one second. */
-static bool set_ttr(struct command *command, bide_slice value)
-{
-    if (!parse_duration(value, &command->update.ttr_ms))
-        return false;
-    if (command->update.ttr_ms == 0)
-        command->update.ttr_ms = 1000;
-    return true;
-}
-
-static bool set_tube(struct command *command, bide_slice value)
-{
-    command->update.topic = value;
+    (void)command;
+    *(bide_slice *)member = value;
     return bi_beanstalk_field_is_name(value.data, value.size);
 }
 
-static bool set_cursor(struct command *command, bide_slice value)
+static bool set_cursor(struct command *command, void *member, bide_slice value)
 {
-    int size = decode(command->cursor, BIDE_CURSOR_SIZE - 1, value);
+    char *cursor = member;
+    int size = decode(cursor, sizeof(command->cursor) - 1, value);
     if (size <= 0)
         return false;
-    command->cursor[size] = 0;
+    cursor[size] = 0;
     /* A decoded NUL would truncate the cursor, and list from another position. */
-    return memchr(command->cursor, 0, (size_t)size) == NULL;
+    return memchr(cursor, 0, (size_t)size) == NULL;
 }
 
-static bool set_filter_key(struct command *command, bide_slice value)
-{
-    return decode_text(command, value, BIDE_KEY_MAX, &command->filter.key);
-}
-
-static bool set_filter_text(struct command *command, bide_slice value)
-{
-    return decode_text(command, value, BIDE_TEXT_MAX, &command->filter.text);
-}
-
-static bool set_min_age(struct command *command, bide_slice value)
-{
-    return parse_duration(value, &command->filter.min_age_ms);
-}
-
-static bool set_max_age(struct command *command, bide_slice value)
-{
-    return parse_duration(value, &command->filter.max_age_ms);
-}
+/* ---- the table ---- */
 
 static const struct option {
     enum verb verb;
     const char *name;
-    bool (*set)(struct command *command, bide_slice value);
+    bool (*set)(struct command *command, void *member, bide_slice value);
+    size_t at; /* of the member */
 } options[] = {
-    {VERB_PUT, "key", set_key},
-    {VERB_PUT, "conflict", set_conflict},
-    {VERB_PUT, "hold", set_hold},
-    {VERB_PUT, "retries", set_retries},
-    {VERB_PUT, "backoff", set_backoff},
-    {VERB_PUT, "expires", set_expires},
-    {VERB_PUT, "retain", set_put_retain},
-    {VERB_PUT, "at", set_put_at},
-    {VERB_DONE, "retain", set_retain},
-    {VERB_FAIL, "retry", set_retry},
-    {VERB_UPDATE, "pri", set_pri},
-    {VERB_UPDATE, "delay", set_delay},
-    {VERB_UPDATE, "at", set_at},
-    {VERB_UPDATE, "ttr", set_ttr},
-    {VERB_UPDATE, "tube", set_tube},
-    {VERB_LIST_JOBS, "cursor", set_cursor},
-    {VERB_LIST_JOBS, "key", set_filter_key},
-    {VERB_LIST_JOBS, "text", set_filter_text},
-    {VERB_LIST_JOBS, "min-age", set_min_age},
-    {VERB_LIST_JOBS, "max-age", set_max_age},
+#define AT(member) offsetof(struct command, member)
+    {VERB_PUT, "key", set_key, AT(put.key)},
+    {VERB_PUT, "conflict", set_conflict, AT(put.conflict)},
+    {VERB_PUT, "hold", set_hold, AT(put.key_hold_retained)},
+    {VERB_PUT, "retries", set_retries, AT(put.max_retries)},
+    {VERB_PUT, "backoff", set_backoff, AT(put.backoff_base_ms)},
+    {VERB_PUT, "expires", set_positive_duration, AT(expires_ms)},
+    {VERB_PUT, "retain", set_duration, AT(put.retain_ms)},
+    {VERB_PUT, "at", set_datetime, AT(put.run_at_ms)},
+    {VERB_DONE, "retain", set_duration, AT(retain_ms)},
+    {VERB_FAIL, "retry", set_duration, AT(delay_ms)},
+    {VERB_UPDATE, "pri", set_priority, AT(update.priority)},
+    {VERB_UPDATE, "delay", set_duration, AT(update.delay_ms)},
+    {VERB_UPDATE, "at", set_datetime, AT(update.run_at_ms)},
+    {VERB_UPDATE, "ttr", set_ttr, AT(update.ttr_ms)},
+    {VERB_UPDATE, "tube", set_tube, AT(update.topic)},
+    {VERB_LIST_JOBS, "cursor", set_cursor, AT(cursor)},
+    {VERB_LIST_JOBS, "key", set_key, AT(filter.key)},
+    {VERB_LIST_JOBS, "text", set_text, AT(filter.text)},
+    {VERB_LIST_JOBS, "min-age", set_duration, AT(filter.min_age_ms)},
+    {VERB_LIST_JOBS, "max-age", set_duration, AT(filter.max_age_ms)},
+#undef AT
 };
 
 static bool set_option(struct command *command, enum verb verb, bide_slice word)
@@ -253,7 +223,7 @@ static bool set_option(struct command *command, enum verb verb, bide_slice word)
 
     for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
         if (options[i].verb == verb && bi_beanstalk_field_equals(name, options[i].name))
-            return options[i].set(command, value);
+            return options[i].set(command, (char *)command + options[i].at, value);
     return false;
 }
 

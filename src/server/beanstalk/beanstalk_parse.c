@@ -6,6 +6,16 @@
 
 /* ---- verbs ---- */
 
+static enum parse ok_if(bool valid)
+{
+    return valid ? PARSE_OK : PARSE_BAD_FORMAT;
+}
+
+static bool is_batch(uint64_t count)
+{
+    return count >= 1 && count <= BIDE_BATCH_JOBS;
+}
+
 static enum parse parse_put(struct command *command, struct reader *reader)
 {
     static const bide_put_options init = BIDE_PUT_OPTIONS_INIT;
@@ -40,26 +50,22 @@ static enum parse parse_put_many(struct command *command, struct reader *reader)
         !bi_beanstalk_field_u32(reader, &command->body_size) || !at_end(reader))
         return PARSE_BAD_FORMAT;
 
-    command->counted = true;
     command->wants_body = true;
-
-    bool fits = command->count >= 1 && command->count <= BIDE_BATCH_JOBS;
-    return fits ? PARSE_OK : PARSE_BAD_OPTION;
+    return is_batch(command->count) ? PARSE_OK : PARSE_BAD_OPTION;
 }
 
 /* For verbs without arguments; reserve waits forever. */
 static enum parse parse_none(struct command *command, struct reader *reader)
 {
     command->timeout_ms = BIDE_FOREVER;
-    command->counted = at_end(reader);
-    return at_end(reader) ? PARSE_OK : PARSE_BAD_FORMAT;
+    return ok_if(at_end(reader));
 }
 
 /* beanstalkd ignores what follows. */
 static enum parse parse_quit(struct command *command, struct reader *reader)
 {
+    (void)command;
     (void)reader;
-    command->counted = true;
     return PARSE_OK;
 }
 
@@ -70,38 +76,26 @@ static enum parse parse_timeout(struct command *command, struct reader *reader)
     uint32_t seconds;
 
     /* beanstalkd stores the seconds in an int, and rejects larger values. */
-    if (!bi_beanstalk_field_u32(&copy, &seconds) || seconds > INT_MAX ||
-        !bi_beanstalk_field_duration(reader, &command->timeout_ms))
-        return PARSE_BAD_FORMAT;
-    command->counted = true;
-    return PARSE_OK;
+    return ok_if(bi_beanstalk_field_u32(&copy, &seconds) && seconds <= INT_MAX &&
+                 bi_beanstalk_field_duration(reader, &command->timeout_ms));
 }
 
 static enum parse parse_id(struct command *command, struct reader *reader)
 {
-    if (!bi_beanstalk_field_u64(reader, &command->id) || !at_end(reader))
-        return PARSE_BAD_FORMAT;
-    command->counted = true;
-    return PARSE_OK;
+    return ok_if(bi_beanstalk_field_u64(reader, &command->id) && at_end(reader));
 }
 
 static enum parse parse_release(struct command *command, struct reader *reader)
 {
-    if (!bi_beanstalk_field_u64(reader, &command->id) ||
-        !bi_beanstalk_field_u32(reader, &command->priority) ||
-        !bi_beanstalk_field_duration(reader, &command->delay_ms) || !at_end(reader))
-        return PARSE_BAD_FORMAT;
-    command->counted = true;
-    return PARSE_OK;
+    return ok_if(bi_beanstalk_field_u64(reader, &command->id) &&
+                 bi_beanstalk_field_u32(reader, &command->priority) &&
+                 bi_beanstalk_field_duration(reader, &command->delay_ms) && at_end(reader));
 }
 
 static enum parse parse_bury(struct command *command, struct reader *reader)
 {
-    if (!bi_beanstalk_field_u64(reader, &command->id) ||
-        !bi_beanstalk_field_u32(reader, &command->priority) || !at_end(reader))
-        return PARSE_BAD_FORMAT;
-    command->counted = true;
-    return PARSE_OK;
+    return ok_if(bi_beanstalk_field_u64(reader, &command->id) &&
+                 bi_beanstalk_field_u32(reader, &command->priority) && at_end(reader));
 }
 
 /* As beanstalkd: parsed like strtoul() does, then truncated to 32 bits. */
@@ -119,17 +113,20 @@ static enum parse parse_kick(struct command *command, struct reader *reader)
         return PARSE_BAD_FORMAT;
 
     command->count = (uint32_t)(minus ? 0 - number : number);
-    command->counted = true;
+    return PARSE_OK;
+}
+
+/* The rest of the line. A secret may contain any byte but CR LF and NUL. */
+static enum parse parse_rest(struct command *command, struct reader *reader)
+{
+    command->name = (bide_slice){reader->at, (size_t)(reader->end - reader->at)};
     return PARSE_OK;
 }
 
 static enum parse parse_name(struct command *command, struct reader *reader)
 {
-    command->name = (bide_slice){reader->at, (size_t)(reader->end - reader->at)};
-    if (!bi_beanstalk_field_is_name(command->name.data, command->name.size))
-        return PARSE_BAD_FORMAT;
-    command->counted = true;
-    return PARSE_OK;
+    parse_rest(command, reader);
+    return ok_if(bi_beanstalk_field_is_name(command->name.data, command->name.size));
 }
 
 static enum parse parse_pause(struct command *command, struct reader *reader)
@@ -147,18 +144,14 @@ static enum parse parse_pause(struct command *command, struct reader *reader)
         return PARSE_BAD_FORMAT;
 
     command->counted = true; /* although the name may be invalid, as in beanstalkd */
-    return bi_beanstalk_field_is_name(command->name.data, command->name.size) ? PARSE_OK
-                                                                              : PARSE_BAD_FORMAT;
+    return ok_if(bi_beanstalk_field_is_name(command->name.data, command->name.size));
 }
 
 static enum parse parse_reserve_many(struct command *command, struct reader *reader)
 {
-    if (!bi_beanstalk_field_u64(reader, &command->count) ||
-        !bi_beanstalk_field_duration(reader, &command->timeout_ms) || !at_end(reader) ||
-        command->count == 0 || command->count > BIDE_BATCH_JOBS)
-        return PARSE_BAD_FORMAT;
-    command->counted = true;
-    return PARSE_OK;
+    return ok_if(bi_beanstalk_field_u64(reader, &command->count) &&
+                 bi_beanstalk_field_duration(reader, &command->timeout_ms) && at_end(reader) &&
+                 is_batch(command->count));
 }
 
 /* fail and done: an id and a body. */
@@ -181,11 +174,8 @@ static enum parse parse_result(struct command *command, struct reader *reader)
         return PARSE_BAD_FORMAT;
 
     command->has_timeout = !at_end(reader);
-    if (command->has_timeout &&
-        (!bi_beanstalk_field_duration(reader, &command->timeout_ms) || !at_end(reader)))
-        return PARSE_BAD_FORMAT;
-    command->counted = true;
-    return PARSE_OK;
+    return ok_if(!command->has_timeout ||
+                 (bi_beanstalk_field_duration(reader, &command->timeout_ms) && at_end(reader)));
 }
 
 static enum parse parse_update(struct command *command, struct reader *reader)
@@ -197,12 +187,8 @@ static enum parse parse_update(struct command *command, struct reader *reader)
         !bi_beanstalk_option_parse(command, VERB_UPDATE, reader))
         return PARSE_BAD_FORMAT;
 
-    if (command->update.delay_ms != BIDE_KEEP && command->update.run_at_ms != BIDE_KEEP)
-        return PARSE_BAD_FORMAT;
-
     command->update.id = command->id;
-    command->counted = true;
-    return PARSE_OK;
+    return ok_if(command->update.delay_ms == BIDE_KEEP || command->update.run_at_ms == BIDE_KEEP);
 }
 
 /* A tube, or * for all tubes (an empty name). */
@@ -222,56 +208,35 @@ static enum parse parse_list_jobs(struct command *command, struct reader *reader
     command->cursor[0] = 0;
     command->text_size = 0;
 
-    if (!parse_tube_or_all(command, reader) ||
-        !bi_beanstalk_field_state(bi_beanstalk_field_word(reader), true, &command->state) ||
-        !bi_beanstalk_field_u64(reader, &command->count) || command->count == 0 ||
-        command->count > BIDE_BATCH_JOBS)
-        return PARSE_BAD_FORMAT;
-
-    if (!at_end(reader) && (!bi_beanstalk_option_follows(reader) ||
-                            !bi_beanstalk_option_parse(command, VERB_LIST_JOBS, reader)))
-        return PARSE_BAD_FORMAT;
-    command->counted = true;
-    return PARSE_OK;
+    return ok_if(parse_tube_or_all(command, reader) &&
+                 bi_beanstalk_field_state(bi_beanstalk_field_word(reader), true, &command->state) &&
+                 bi_beanstalk_field_u64(reader, &command->count) && is_batch(command->count) &&
+                 (at_end(reader) || (bi_beanstalk_option_follows(reader) &&
+                                     bi_beanstalk_option_parse(command, VERB_LIST_JOBS, reader))));
 }
 
+/* Reserved jobs belong to their holders and cannot be purged. */
 static enum parse parse_purge(struct command *command, struct reader *reader)
 {
-    if (!parse_tube_or_all(command, reader) || command->name.size == 0 ||
-        !bi_beanstalk_field_state(bi_beanstalk_field_word(reader), false, &command->state) ||
-        /* Reserved jobs belong to their holders and cannot be purged. */
-        !at_end(reader) || command->state == BIDE_STATE_RESERVED)
-        return PARSE_BAD_FORMAT;
-    command->counted = true;
-    return PARSE_OK;
+    return ok_if(
+        parse_tube_or_all(command, reader) && command->name.size > 0 &&
+        bi_beanstalk_field_state(bi_beanstalk_field_word(reader), false, &command->state) &&
+        at_end(reader) && command->state != BIDE_STATE_RESERVED);
 }
 
 static enum parse parse_call(struct command *command, struct reader *reader)
 {
     if (!bi_beanstalk_field_u64(reader, &command->tag))
         return PARSE_BAD_FORMAT;
+
     command->name = bi_beanstalk_field_word(reader);
-    if (!bi_beanstalk_field_u32(reader, &command->body_size) || !at_end(reader))
-        return PARSE_BAD_FORMAT;
-    command->counted = true;
-    command->wants_body = true;
-    return PARSE_OK;
+    command->wants_body = bi_beanstalk_field_u32(reader, &command->body_size) && at_end(reader);
+    return ok_if(command->wants_body);
 }
 
 static enum parse parse_call_cancel(struct command *command, struct reader *reader)
 {
-    if (!bi_beanstalk_field_u64(reader, &command->tag) || !at_end(reader))
-        return PARSE_BAD_FORMAT;
-    command->counted = true;
-    return PARSE_OK;
-}
-
-static enum parse parse_auth(struct command *command, struct reader *reader)
-{
-    /* The secret may contain any byte but CR LF and NUL: no further parsing. */
-    command->name = (bide_slice){reader->at, (size_t)(reader->end - reader->at)};
-    command->counted = true;
-    return PARSE_OK;
+    return ok_if(bi_beanstalk_field_u64(reader, &command->tag) && at_end(reader));
 }
 
 static enum parse parse_lease(struct command *command, struct reader *reader);
@@ -325,7 +290,7 @@ static const struct {
     [VERB_LIST_JOBS] = {parse_list_jobs, EXTENSION | NEEDS_SPACE},
     [VERB_PURGE_TUBE] = {parse_purge, EXTENSION | NEEDS_SPACE},
     [VERB_CALL_CANCEL] = {parse_call_cancel, EXTENSION | NEEDS_SPACE},
-    [VERB_AUTH] = {parse_auth, EXTENSION | NEEDS_SPACE},
+    [VERB_AUTH] = {parse_rest, EXTENSION | NEEDS_SPACE},
 };
 
 static const struct {
@@ -419,6 +384,7 @@ enum parse bi_beanstalk_parse(struct command *command, const char *line, size_t 
     /* Consumes the space before arguments. Without arguments, parse_none() rejects what follows. */
     reader.at += words[verb].size + ((verbs[verb].flags & NEEDS_SPACE) != 0);
     enum parse parse = verbs[verb].parse(command, &reader);
+    command->counted = command->counted || parse != PARSE_BAD_FORMAT;
 
     /* beanstalkd rejects a longer line before it parses it. Only options make a put longer. */
     if (size + 2 > LINE_MAX_CLASSIC && (verbs[verb].flags & EXTENSION) == 0 &&
