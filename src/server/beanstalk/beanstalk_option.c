@@ -58,159 +58,126 @@ static bool decode_text(struct command *command, bide_slice value, size_t max, b
     return true;
 }
 
-static struct reader reader_of(bide_slice value)
-{
-    return (struct reader){value.data, (const char *)value.data + value.size};
-}
-
-/* ---- values ---- */
-
-/* Each function parses a value into the member of the command that its row names. */
-
-static bool set_duration(struct command *command, void *member, bide_slice value)
-{
-    struct reader reader = reader_of(value);
-    (void)command;
-    return value.size > 0 && bi_beanstalk_field_duration(&reader, member) && at_end(&reader);
-}
-
-static bool set_positive_duration(struct command *command, void *member, bide_slice value)
-{
-    return set_duration(command, member, value) && *(const int64_t *)member > 0;
-}
-
-/* As in a put, 0 is one second. */
-static bool set_ttr(struct command *command, void *member, bide_slice value)
-{
-    int64_t *ttr_ms = member;
-    if (!set_duration(command, ttr_ms, value))
-        return false;
-    if (*ttr_ms == 0)
-        *ttr_ms = 1000;
-    return true;
-}
-
-static bool parse_number(bide_slice value, uint64_t max, int64_t *number)
-{
-    struct reader reader = reader_of(value);
-    uint64_t parsed;
-
-    if (!bi_beanstalk_field_digits(&reader, max, &parsed) || !at_end(&reader))
-        return false;
-    *number = (int64_t)parsed;
-    return true;
-}
-
-static bool set_datetime(struct command *command, void *member, bide_slice value)
-{
-    (void)command;
-    return parse_number(value, BIDE_TIMESTAMP_MAX_MS, member);
-}
-
-static bool set_priority(struct command *command, void *member, bide_slice value)
-{
-    (void)command;
-    return parse_number(value, UINT32_MAX, member);
-}
-
-static bool set_retries(struct command *command, void *member, bide_slice value)
-{
-    int64_t number;
-    (void)command;
-    if (!parse_number(value, INT32_MAX, &number))
-        return false;
-    *(int32_t *)member = (int32_t)number;
-    return true;
-}
-
-static bool set_key(struct command *command, void *member, bide_slice value)
-{
-    return decode_text(command, value, BIDE_KEY_MAX, member);
-}
-
-static bool set_text(struct command *command, void *member, bide_slice value)
-{
-    return decode_text(command, value, BIDE_TEXT_MAX, member);
-}
-
-static bool set_conflict(struct command *command, void *member, bide_slice value)
-{
-    bool replaces = bi_beanstalk_field_equals(value, "replace");
-    (void)member;
-    command->put.conflict = replaces ? BIDE_REPLACE : BIDE_REJECT;
-    return replaces || bi_beanstalk_field_equals(value, "reject");
-}
-
-static bool set_hold(struct command *command, void *member, bide_slice value)
-{
-    (void)command;
-    *(bool *)member = true;
-    return bi_beanstalk_field_equals(value, "retained");
-}
-
-/* BASE or BASE,MAX. */
-static bool set_backoff(struct command *command, void *member, bide_slice value)
-{
-    struct reader reader = reader_of(value);
-    if (value.size == 0 || !bi_beanstalk_field_duration(&reader, member))
-        return false;
-    if (at_end(&reader))
-        return true;
-
-    if (*reader.at++ != ',' || !at_digit(&reader))
-        return false;
-    return bi_beanstalk_field_duration(&reader, &command->put.backoff_max_ms) && at_end(&reader);
-}
-
-static bool set_tube(struct command *command, void *member, bide_slice value)
-{
-    (void)command;
-    *(bide_slice *)member = value;
-    return bi_beanstalk_field_is_name(value.data, value.size);
-}
-
-static bool set_cursor(struct command *command, void *member, bide_slice value)
-{
-    char *cursor = member;
-    int size = decode(cursor, sizeof(command->cursor) - 1, value);
-    if (size <= 0)
-        return false;
-    cursor[size] = 0;
-    /* A decoded NUL would truncate the cursor, and list from another position. */
-    return memchr(cursor, 0, (size_t)size) == NULL;
-}
-
 /* ---- the table ---- */
+
+enum value {
+    DURATION,
+    POSITIVE, /* a duration above 0 */
+    TTR,      /* a duration; as in a put, 0 is one second */
+    BACKOFF,  /* BASE or BASE,MAX: two durations */
+    DATETIME, /* milliseconds since 1970 */
+    PRIORITY,
+    RETRIES,
+    KEY,
+    TEXT,
+    CURSOR,
+    TUBE,
+    CONFLICT, /* replace or reject */
+    HOLD,     /* retained */
+};
 
 static const struct option {
     enum verb verb;
     const char *name;
-    bool (*set)(struct command *command, void *member, bide_slice value);
-    size_t at; /* of the member */
+    enum value value;
+    size_t at; /* of the member of the command */
 } options[] = {
 #define AT(member) offsetof(struct command, member)
-    {VERB_PUT, "key", set_key, AT(put.key)},
-    {VERB_PUT, "conflict", set_conflict, AT(put.conflict)},
-    {VERB_PUT, "hold", set_hold, AT(put.key_hold_retained)},
-    {VERB_PUT, "retries", set_retries, AT(put.max_retries)},
-    {VERB_PUT, "backoff", set_backoff, AT(put.backoff_base_ms)},
-    {VERB_PUT, "expires", set_positive_duration, AT(expires_ms)},
-    {VERB_PUT, "retain", set_duration, AT(put.retain_ms)},
-    {VERB_PUT, "at", set_datetime, AT(put.run_at_ms)},
-    {VERB_DONE, "retain", set_duration, AT(retain_ms)},
-    {VERB_FAIL, "retry", set_duration, AT(delay_ms)},
-    {VERB_UPDATE, "pri", set_priority, AT(update.priority)},
-    {VERB_UPDATE, "delay", set_duration, AT(update.delay_ms)},
-    {VERB_UPDATE, "at", set_datetime, AT(update.run_at_ms)},
-    {VERB_UPDATE, "ttr", set_ttr, AT(update.ttr_ms)},
-    {VERB_UPDATE, "tube", set_tube, AT(update.topic)},
-    {VERB_LIST_JOBS, "cursor", set_cursor, AT(cursor)},
-    {VERB_LIST_JOBS, "key", set_key, AT(filter.key)},
-    {VERB_LIST_JOBS, "text", set_text, AT(filter.text)},
-    {VERB_LIST_JOBS, "min-age", set_duration, AT(filter.min_age_ms)},
-    {VERB_LIST_JOBS, "max-age", set_duration, AT(filter.max_age_ms)},
+    {VERB_PUT, "key", KEY, AT(put.key)},
+    {VERB_PUT, "conflict", CONFLICT, AT(put.conflict)},
+    {VERB_PUT, "hold", HOLD, AT(put.key_hold_retained)},
+    {VERB_PUT, "retries", RETRIES, AT(put.max_retries)},
+    {VERB_PUT, "backoff", BACKOFF, AT(put.backoff_base_ms)},
+    {VERB_PUT, "expires", POSITIVE, AT(expires_ms)},
+    {VERB_PUT, "retain", DURATION, AT(put.retain_ms)},
+    {VERB_PUT, "at", DATETIME, AT(put.run_at_ms)},
+    {VERB_DONE, "retain", DURATION, AT(retain_ms)},
+    {VERB_FAIL, "retry", DURATION, AT(delay_ms)},
+    {VERB_UPDATE, "pri", PRIORITY, AT(update.priority)},
+    {VERB_UPDATE, "delay", DURATION, AT(update.delay_ms)},
+    {VERB_UPDATE, "at", DATETIME, AT(update.run_at_ms)},
+    {VERB_UPDATE, "ttr", TTR, AT(update.ttr_ms)},
+    {VERB_UPDATE, "tube", TUBE, AT(update.topic)},
+    {VERB_LIST_JOBS, "cursor", CURSOR, AT(cursor)},
+    {VERB_LIST_JOBS, "key", KEY, AT(filter.key)},
+    {VERB_LIST_JOBS, "text", TEXT, AT(filter.text)},
+    {VERB_LIST_JOBS, "min-age", DURATION, AT(filter.min_age_ms)},
+    {VERB_LIST_JOBS, "max-age", DURATION, AT(filter.max_age_ms)},
 #undef AT
 };
+
+/* ---- values ---- */
+
+static bool parse_duration(enum value type, struct reader *reader, struct command *command,
+                           int64_t *ms)
+{
+    if (at_end(reader) || !bi_beanstalk_field_duration(reader, ms))
+        return false;
+    if (type == TTR && *ms == 0)
+        *ms = 1000;
+
+    if (type == BACKOFF && !at_end(reader)) {
+        if (*reader->at++ != ',' || !at_digit(reader) ||
+            !bi_beanstalk_field_duration(reader, &command->put.backoff_max_ms))
+            return false;
+    }
+    return at_end(reader) && (type != POSITIVE || *ms > 0);
+}
+
+static bool parse_number(struct reader *reader, uint64_t max, int64_t *value)
+{
+    uint64_t number;
+    if (!bi_beanstalk_field_digits(reader, max, &number) || !at_end(reader))
+        return false;
+    *value = (int64_t)number;
+    return true;
+}
+
+static bool parse_value(struct command *command, const struct option *option, bide_slice value)
+{
+    struct reader reader = {value.data, (const char *)value.data + value.size};
+    void *member = (char *)command + option->at;
+    int64_t number;
+    int size;
+
+    switch (option->value) {
+    case DURATION:
+    case POSITIVE:
+    case TTR:
+    case BACKOFF:
+        return parse_duration(option->value, &reader, command, member);
+    case DATETIME:
+        return parse_number(&reader, BIDE_TIMESTAMP_MAX_MS, member);
+    case PRIORITY:
+        return parse_number(&reader, UINT32_MAX, member);
+    case RETRIES:
+        if (!parse_number(&reader, INT32_MAX, &number))
+            return false;
+        command->put.max_retries = (int32_t)number;
+        return true;
+    case KEY:
+        return decode_text(command, value, BIDE_KEY_MAX, member);
+    case TEXT:
+        return decode_text(command, value, BIDE_TEXT_MAX, member);
+    case CURSOR:
+        size = decode(command->cursor, sizeof(command->cursor) - 1, value);
+        if (size > 0)
+            command->cursor[size] = 0;
+        /* A decoded NUL would truncate the cursor, and list from another position. */
+        return size > 0 && memchr(command->cursor, 0, (size_t)size) == NULL;
+    case TUBE:
+        *(bide_slice *)member = value;
+        return bi_beanstalk_field_is_name(value.data, value.size);
+    case CONFLICT:
+        command->put.conflict =
+            bi_beanstalk_field_equals(value, "replace") ? BIDE_REPLACE : BIDE_REJECT;
+        return command->put.conflict == BIDE_REPLACE || bi_beanstalk_field_equals(value, "reject");
+    case HOLD:
+        command->put.key_hold_retained = true;
+        return bi_beanstalk_field_equals(value, "retained");
+    }
+    return false;
+}
 
 static bool set_option(struct command *command, enum verb verb, bide_slice word)
 {
@@ -223,7 +190,7 @@ static bool set_option(struct command *command, enum verb verb, bide_slice word)
 
     for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
         if (options[i].verb == verb && bi_beanstalk_field_equals(name, options[i].name))
-            return options[i].set(command, (char *)command + options[i].at, value);
+            return parse_value(command, &options[i], value);
     return false;
 }
 

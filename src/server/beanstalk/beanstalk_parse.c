@@ -4,16 +4,11 @@
 #include <limits.h>
 #include <string.h>
 
-/* ---- verbs ---- */
+/* ---- verbs with a grammar of their own ---- */
 
 static enum parse ok_if(bool valid)
 {
     return valid ? PARSE_OK : PARSE_BAD_FORMAT;
-}
-
-static bool is_batch(uint64_t count)
-{
-    return count >= 1 && count <= BIDE_BATCH_JOBS;
 }
 
 static enum parse parse_put(struct command *command, struct reader *reader)
@@ -44,6 +39,7 @@ static enum parse parse_put(struct command *command, struct reader *reader)
     return parse;
 }
 
+/* The body is skipped if the count is invalid: its size is known. */
 static enum parse parse_put_many(struct command *command, struct reader *reader)
 {
     if (!bi_beanstalk_field_u64(reader, &command->count) ||
@@ -51,22 +47,7 @@ static enum parse parse_put_many(struct command *command, struct reader *reader)
         return PARSE_BAD_FORMAT;
 
     command->wants_body = true;
-    return is_batch(command->count) ? PARSE_OK : PARSE_BAD_OPTION;
-}
-
-/* For verbs without arguments; reserve waits forever. */
-static enum parse parse_none(struct command *command, struct reader *reader)
-{
-    command->timeout_ms = BIDE_FOREVER;
-    return ok_if(at_end(reader));
-}
-
-/* beanstalkd ignores what follows. */
-static enum parse parse_quit(struct command *command, struct reader *reader)
-{
-    (void)command;
-    (void)reader;
-    return PARSE_OK;
+    return command->count >= 1 && command->count <= BIDE_BATCH_JOBS ? PARSE_OK : PARSE_BAD_OPTION;
 }
 
 /* beanstalkd ignores what follows the number. */
@@ -78,24 +59,6 @@ static enum parse parse_timeout(struct command *command, struct reader *reader)
     /* beanstalkd stores the seconds in an int, and rejects larger values. */
     return ok_if(bi_beanstalk_field_u32(&copy, &seconds) && seconds <= INT_MAX &&
                  bi_beanstalk_field_duration(reader, &command->timeout_ms));
-}
-
-static enum parse parse_id(struct command *command, struct reader *reader)
-{
-    return ok_if(bi_beanstalk_field_u64(reader, &command->id) && at_end(reader));
-}
-
-static enum parse parse_release(struct command *command, struct reader *reader)
-{
-    return ok_if(bi_beanstalk_field_u64(reader, &command->id) &&
-                 bi_beanstalk_field_u32(reader, &command->priority) &&
-                 bi_beanstalk_field_duration(reader, &command->delay_ms) && at_end(reader));
-}
-
-static enum parse parse_bury(struct command *command, struct reader *reader)
-{
-    return ok_if(bi_beanstalk_field_u64(reader, &command->id) &&
-                 bi_beanstalk_field_u32(reader, &command->priority) && at_end(reader));
 }
 
 /* As beanstalkd: parsed like strtoul() does, then truncated to 32 bits. */
@@ -147,13 +110,6 @@ static enum parse parse_pause(struct command *command, struct reader *reader)
     return ok_if(bi_beanstalk_field_is_name(command->name.data, command->name.size));
 }
 
-static enum parse parse_reserve_many(struct command *command, struct reader *reader)
-{
-    return ok_if(bi_beanstalk_field_u64(reader, &command->count) &&
-                 bi_beanstalk_field_duration(reader, &command->timeout_ms) && at_end(reader) &&
-                 is_batch(command->count));
-}
-
 /* fail and done: an id and a body. */
 static enum parse parse_id_and_body(struct command *command, struct reader *reader)
 {
@@ -166,16 +122,6 @@ static enum parse parse_id_and_body(struct command *command, struct reader *read
     command->counted = true;
     command->wants_body = true;
     return bi_beanstalk_option_parse_body(command, command->verb, reader);
-}
-
-static enum parse parse_result(struct command *command, struct reader *reader)
-{
-    if (!bi_beanstalk_field_u64(reader, &command->id))
-        return PARSE_BAD_FORMAT;
-
-    command->has_timeout = !at_end(reader);
-    return ok_if(!command->has_timeout ||
-                 (bi_beanstalk_field_duration(reader, &command->timeout_ms) && at_end(reader)));
 }
 
 static enum parse parse_update(struct command *command, struct reader *reader)
@@ -191,54 +137,6 @@ static enum parse parse_update(struct command *command, struct reader *reader)
     return ok_if(command->update.delay_ms == BIDE_KEEP || command->update.run_at_ms == BIDE_KEEP);
 }
 
-/* A tube, or * for all tubes (an empty name). */
-static bool parse_tube_or_all(struct command *command, struct reader *reader)
-{
-    command->name = bi_beanstalk_field_word(reader);
-    if (bi_beanstalk_field_equals(command->name, "*")) {
-        command->name.size = 0;
-        return true;
-    }
-    return bi_beanstalk_field_is_name(command->name.data, command->name.size);
-}
-
-static enum parse parse_list_jobs(struct command *command, struct reader *reader)
-{
-    command->filter = (bide_filter){0};
-    command->cursor[0] = 0;
-    command->text_size = 0;
-
-    return ok_if(parse_tube_or_all(command, reader) &&
-                 bi_beanstalk_field_state(bi_beanstalk_field_word(reader), true, &command->state) &&
-                 bi_beanstalk_field_u64(reader, &command->count) && is_batch(command->count) &&
-                 (at_end(reader) || (bi_beanstalk_option_follows(reader) &&
-                                     bi_beanstalk_option_parse(command, VERB_LIST_JOBS, reader))));
-}
-
-/* Reserved jobs belong to their holders and cannot be purged. */
-static enum parse parse_purge(struct command *command, struct reader *reader)
-{
-    return ok_if(
-        parse_tube_or_all(command, reader) && command->name.size > 0 &&
-        bi_beanstalk_field_state(bi_beanstalk_field_word(reader), false, &command->state) &&
-        at_end(reader) && command->state != BIDE_STATE_RESERVED);
-}
-
-static enum parse parse_call(struct command *command, struct reader *reader)
-{
-    if (!bi_beanstalk_field_u64(reader, &command->tag))
-        return PARSE_BAD_FORMAT;
-
-    command->name = bi_beanstalk_field_word(reader);
-    command->wants_body = bi_beanstalk_field_u32(reader, &command->body_size) && at_end(reader);
-    return ok_if(command->wants_body);
-}
-
-static enum parse parse_call_cancel(struct command *command, struct reader *reader)
-{
-    return ok_if(bi_beanstalk_field_u64(reader, &command->tag) && at_end(reader));
-}
-
 static enum parse parse_lease(struct command *command, struct reader *reader);
 
 /* ---- table of verbs ---- */
@@ -246,52 +144,142 @@ static enum parse parse_lease(struct command *command, struct reader *reader);
 enum {
     EXTENSION = 1,   /* not a verb of beanstalkd */
     NEEDS_SPACE = 2, /* has arguments: without a space it is another word */
-    LEASABLE = 4     /* allowed under `lease` */
+    LEASABLE = 4,    /* allowed under `lease` */
+    OPTIONS = 8,     /* options may follow the fields */
+    REST = 16,       /* beanstalkd ignores what follows */
 };
 
-static const struct {
+/* The fields of a line, in order. */
+enum field {
+    NO_FIELD,
+    ID,
+    TAG,
+    BATCH, /* a number of jobs, at most BIDE_BATCH_JOBS */
+    PRIORITY,
+    DELAY,
+    TIMEOUT,
+    MAY_TIMEOUT, /* only the last field */
+    OP_NAME,
+    BODY_SIZE,
+    TUBE,
+    TUBE_OR_ALL, /* * for all tubes: an empty name */
+    STATE,       /* not reserved: such jobs belong to their holders and cannot be purged */
+    STATE_OR_ANY,
+};
+
+/* A verb has a function, or fields. */
+static const struct verb_syntax {
     enum parse (*parse)(struct command *command, struct reader *reader);
     unsigned flags;
+    unsigned char fields[4];
 } verbs[VERB_COUNT] = {
-    [VERB_PUT] = {parse_put, NEEDS_SPACE},
-    [VERB_RESERVE] = {parse_none, 0},
-    [VERB_DELETE] = {parse_id, NEEDS_SPACE | LEASABLE},
-    [VERB_RESERVE_WITH_TIMEOUT] = {parse_timeout, NEEDS_SPACE},
-    [VERB_RELEASE] = {parse_release, NEEDS_SPACE | LEASABLE},
-    [VERB_BURY] = {parse_bury, NEEDS_SPACE | LEASABLE},
-    [VERB_TOUCH] = {parse_id, NEEDS_SPACE | LEASABLE},
-    [VERB_CALL] = {parse_call, EXTENSION | NEEDS_SPACE},
-    [VERB_RESERVE_MANY] = {parse_reserve_many, EXTENSION | NEEDS_SPACE},
-    [VERB_PUT_MANY] = {parse_put_many, EXTENSION | NEEDS_SPACE},
-    [VERB_LEASE] = {parse_lease, EXTENSION | NEEDS_SPACE},
-    [VERB_DONE] = {parse_id_and_body, EXTENSION | NEEDS_SPACE | LEASABLE},
-    [VERB_FAIL] = {parse_id_and_body, EXTENSION | NEEDS_SPACE | LEASABLE},
-    [VERB_USE] = {parse_name, NEEDS_SPACE},
-    [VERB_WATCH] = {parse_name, NEEDS_SPACE},
-    [VERB_IGNORE] = {parse_name, NEEDS_SPACE},
-    [VERB_KICK] = {parse_kick, NEEDS_SPACE},
-    [VERB_KICK_JOB] = {parse_id, NEEDS_SPACE},
-    [VERB_PEEK] = {parse_id, NEEDS_SPACE},
-    [VERB_PEEK_READY] = {parse_none, 0},
-    [VERB_PEEK_DELAYED] = {parse_none, 0},
-    [VERB_PEEK_BURIED] = {parse_none, 0},
-    [VERB_RESERVE_JOB] = {parse_id, NEEDS_SPACE},
-    [VERB_STATS] = {parse_none, 0},
-    [VERB_STATS_JOB] = {parse_id, NEEDS_SPACE},
-    [VERB_STATS_TUBE] = {parse_name, NEEDS_SPACE},
-    [VERB_LIST_TUBES] = {parse_none, 0},
-    [VERB_LIST_TUBE_USED] = {parse_none, 0},
-    [VERB_LIST_TUBES_WATCHED] = {parse_none, 0},
-    [VERB_PAUSE_TUBE] = {parse_pause, 0},
-    [VERB_QUIT] = {parse_quit, 0},
-    [VERB_RESULT] = {parse_result, EXTENSION | NEEDS_SPACE},
-    [VERB_UPDATE] = {parse_update, EXTENSION | NEEDS_SPACE},
-    [VERB_CANCEL] = {parse_id, EXTENSION | NEEDS_SPACE},
-    [VERB_LIST_JOBS] = {parse_list_jobs, EXTENSION | NEEDS_SPACE},
-    [VERB_PURGE_TUBE] = {parse_purge, EXTENSION | NEEDS_SPACE},
-    [VERB_CALL_CANCEL] = {parse_call_cancel, EXTENSION | NEEDS_SPACE},
-    [VERB_AUTH] = {parse_rest, EXTENSION | NEEDS_SPACE},
+    [VERB_PUT] = {parse_put, NEEDS_SPACE, {0}},
+    [VERB_RESERVE] = {NULL, 0, {0}},
+    [VERB_DELETE] = {NULL, NEEDS_SPACE | LEASABLE, {ID}},
+    [VERB_RESERVE_WITH_TIMEOUT] = {parse_timeout, NEEDS_SPACE, {0}},
+    [VERB_RELEASE] = {NULL, NEEDS_SPACE | LEASABLE, {ID, PRIORITY, DELAY}},
+    [VERB_BURY] = {NULL, NEEDS_SPACE | LEASABLE, {ID, PRIORITY}},
+    [VERB_TOUCH] = {NULL, NEEDS_SPACE | LEASABLE, {ID}},
+    [VERB_CALL] = {NULL, EXTENSION | NEEDS_SPACE, {TAG, OP_NAME, BODY_SIZE}},
+    [VERB_RESERVE_MANY] = {NULL, EXTENSION | NEEDS_SPACE, {BATCH, TIMEOUT}},
+    [VERB_PUT_MANY] = {parse_put_many, EXTENSION | NEEDS_SPACE, {0}},
+    [VERB_LEASE] = {parse_lease, EXTENSION | NEEDS_SPACE, {0}},
+    [VERB_DONE] = {parse_id_and_body, EXTENSION | NEEDS_SPACE | LEASABLE, {0}},
+    [VERB_FAIL] = {parse_id_and_body, EXTENSION | NEEDS_SPACE | LEASABLE, {0}},
+    [VERB_USE] = {parse_name, NEEDS_SPACE, {0}},
+    [VERB_WATCH] = {parse_name, NEEDS_SPACE, {0}},
+    [VERB_IGNORE] = {parse_name, NEEDS_SPACE, {0}},
+    [VERB_KICK] = {parse_kick, NEEDS_SPACE, {0}},
+    [VERB_KICK_JOB] = {NULL, NEEDS_SPACE, {ID}},
+    [VERB_PEEK] = {NULL, NEEDS_SPACE, {ID}},
+    [VERB_PEEK_READY] = {NULL, 0, {0}},
+    [VERB_PEEK_DELAYED] = {NULL, 0, {0}},
+    [VERB_PEEK_BURIED] = {NULL, 0, {0}},
+    [VERB_RESERVE_JOB] = {NULL, NEEDS_SPACE, {ID}},
+    [VERB_STATS] = {NULL, 0, {0}},
+    [VERB_STATS_JOB] = {NULL, NEEDS_SPACE, {ID}},
+    [VERB_STATS_TUBE] = {parse_name, NEEDS_SPACE, {0}},
+    [VERB_LIST_TUBES] = {NULL, 0, {0}},
+    [VERB_LIST_TUBE_USED] = {NULL, 0, {0}},
+    [VERB_LIST_TUBES_WATCHED] = {NULL, 0, {0}},
+    [VERB_PAUSE_TUBE] = {parse_pause, 0, {0}},
+    [VERB_QUIT] = {NULL, REST, {0}},
+    [VERB_RESULT] = {NULL, EXTENSION | NEEDS_SPACE, {ID, MAY_TIMEOUT}},
+    [VERB_UPDATE] = {parse_update, EXTENSION | NEEDS_SPACE, {0}},
+    [VERB_CANCEL] = {NULL, EXTENSION | NEEDS_SPACE, {ID}},
+    [VERB_LIST_JOBS] = {NULL,
+                        EXTENSION | NEEDS_SPACE | OPTIONS,
+                        {TUBE_OR_ALL, STATE_OR_ANY, BATCH}},
+    [VERB_PURGE_TUBE] = {NULL, EXTENSION | NEEDS_SPACE, {TUBE, STATE}},
+    [VERB_CALL_CANCEL] = {NULL, EXTENSION | NEEDS_SPACE, {TAG}},
+    [VERB_AUTH] = {parse_rest, EXTENSION | NEEDS_SPACE, {0}},
 };
+
+static bool parse_field(struct command *command, enum field field, struct reader *reader)
+{
+    switch (field) {
+    case NO_FIELD:
+        break;
+    case ID:
+        return bi_beanstalk_field_u64(reader, &command->id);
+    case TAG:
+        return bi_beanstalk_field_u64(reader, &command->tag);
+    case BATCH:
+        return bi_beanstalk_field_u64(reader, &command->count) && command->count >= 1 &&
+               command->count <= BIDE_BATCH_JOBS;
+    case PRIORITY:
+        return bi_beanstalk_field_u32(reader, &command->priority);
+    case DELAY:
+        return bi_beanstalk_field_duration(reader, &command->delay_ms);
+    case MAY_TIMEOUT:
+        command->has_timeout = !at_end(reader);
+        return at_end(reader) || bi_beanstalk_field_duration(reader, &command->timeout_ms);
+    case TIMEOUT:
+        return bi_beanstalk_field_duration(reader, &command->timeout_ms);
+    case OP_NAME:
+        command->name = bi_beanstalk_field_word(reader);
+        return true;
+    case BODY_SIZE:
+        command->wants_body = bi_beanstalk_field_u32(reader, &command->body_size) && at_end(reader);
+        return command->wants_body;
+    case TUBE:
+    case TUBE_OR_ALL:
+        command->name = bi_beanstalk_field_word(reader);
+        if (field == TUBE_OR_ALL && bi_beanstalk_field_equals(command->name, "*")) {
+            command->name.size = 0;
+            return true;
+        }
+        return bi_beanstalk_field_is_name(command->name.data, command->name.size);
+    case STATE:
+    case STATE_OR_ANY:
+        return bi_beanstalk_field_state(bi_beanstalk_field_word(reader), field == STATE_OR_ANY,
+                                        &command->state) &&
+               (field == STATE_OR_ANY || command->state != BIDE_STATE_RESERVED);
+    }
+    return false;
+}
+
+static enum parse parse_arguments(struct command *command, enum verb verb, struct reader *reader)
+{
+    const struct verb_syntax *syntax = &verbs[verb];
+
+    if (syntax->parse != NULL)
+        return syntax->parse(command, reader);
+
+    command->timeout_ms = BIDE_FOREVER; /* of a reserve */
+    for (size_t i = 0; i < sizeof(syntax->fields) && syntax->fields[i] != NO_FIELD; i++)
+        if (!parse_field(command, syntax->fields[i], reader))
+            return PARSE_BAD_FORMAT;
+
+    if ((syntax->flags & OPTIONS) == 0)
+        return ok_if(at_end(reader) || (syntax->flags & REST) != 0);
+
+    command->filter = (bide_filter){0};
+    command->cursor[0] = 0;
+    command->text_size = 0;
+    return ok_if(at_end(reader) || (bi_beanstalk_option_follows(reader) &&
+                                    bi_beanstalk_option_parse(command, verb, reader)));
+}
 
 static const struct {
     const char *word;
@@ -360,7 +348,7 @@ static enum parse parse_lease(struct command *command, struct reader *reader)
     command->verb = verb;
     command->leased = true;
     reader->at += words[verb].size + 1;
-    return verbs[verb].parse(command, reader);
+    return parse_arguments(command, verb, reader);
 }
 
 enum parse bi_beanstalk_parse(struct command *command, const char *line, size_t size)
@@ -381,9 +369,9 @@ enum parse bi_beanstalk_parse(struct command *command, const char *line, size_t 
         return PARSE_UNKNOWN;
 
     command->verb = verb;
-    /* Consumes the space before arguments. Without arguments, parse_none() rejects what follows. */
+    /* Consumes the space before arguments. A verb without arguments rejects what follows. */
     reader.at += words[verb].size + ((verbs[verb].flags & NEEDS_SPACE) != 0);
-    enum parse parse = verbs[verb].parse(command, &reader);
+    enum parse parse = parse_arguments(command, verb, &reader);
     command->counted = command->counted || parse != PARSE_BAD_FORMAT;
 
     /* beanstalkd rejects a longer line before it parses it. Only options make a put longer. */
