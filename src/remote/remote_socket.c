@@ -251,7 +251,7 @@ ssize_t bi_remote_socket_read(int fd, struct remote_input *input, size_t first_r
 {
     if (!reserve_input(input, first_room)) {
         bi_text_copy(reason, "lost: out of memory");
-        return -1;
+        return REMOTE_NO_MEMORY;
     }
 
     ssize_t size = recv(fd, input->data + input->size, input->room - input->size, 0);

@@ -47,8 +47,9 @@ struct remote_input {
 
 /* Reads once; first_room is the size of a new buffer. The buffer grows with the bytes received, not
  * with an announced size: a server cannot make the client allocate what it never sends. Returns the
- * bytes read, 0 if there are none now, or -1 and how the connection was lost ("closed by the
- * server"). */
+ * bytes read, 0 if there are none now, REMOTE_NO_MEMORY if the buffer cannot grow, or -1; both with
+ * how the connection was lost ("closed by the server"). */
+#define REMOTE_NO_MEMORY (-2)
 ssize_t bi_remote_socket_read(int fd, struct remote_input *input, size_t first_room, char *reason);
 
 /* Copies the next line without its CRLF. Returns 1, 0 if it is incomplete, -1 if it does not fit. */

@@ -12,6 +12,8 @@
 static _Atomic int countdown;
 static _Atomic bool own_thread;
 static pthread_t test_thread;
+/* The largest size for which a realloc() of the client's own threads succeeds; 0: no limit. */
+static _Atomic size_t realloc_max;
 
 void *__real_malloc(size_t size);
 void *__real_calloc(size_t count, size_t size);
@@ -20,9 +22,14 @@ void *__wrap_malloc(size_t size);
 void *__wrap_calloc(size_t count, size_t size);
 void *__wrap_realloc(void *memory, size_t size);
 
+static bool is_test_thread(void)
+{
+    return pthread_equal(pthread_self(), test_thread) != 0;
+}
+
 static bool must_fail(void)
 {
-    if (countdown == 0 || (pthread_equal(pthread_self(), test_thread) != 0) != own_thread)
+    if (countdown == 0 || is_test_thread() != own_thread)
         return false;
     return atomic_fetch_sub(&countdown, 1) == 1;
 }
@@ -39,7 +46,8 @@ void *__wrap_calloc(size_t count, size_t size)
 
 void *__wrap_realloc(void *memory, size_t size)
 {
-    return must_fail() ? NULL : __real_realloc(memory, size);
+    bool too_large = realloc_max != 0 && size > realloc_max && !is_test_thread();
+    return too_large || must_fail() ? NULL : __real_realloc(memory, size);
 }
 
 static void fail_allocation(int nth, bool of_submit)
@@ -291,12 +299,59 @@ static void unsubscribe_of_a_stream_that_is_being_restored_needs_no_memory(void 
     completes(&end, BIDE_OK);
 }
 
+static void reply_with_large_job(struct received_call *received_call)
+{
+    static char body[300000];
+    bide_reserve_args *args = &received_call->call.op.reserve;
+    args->jobs[0] = (bide_job){.id = 5,
+                               .token = 6,
+                               .state = BIDE_STATE_RESERVED,
+                               .topic = "t",
+                               .body = body,
+                               .body_size = sizeof(body)};
+    args->count = 1;
+    reply(received_call, BIDE_OK);
+}
+
+/* The buffer for replies can grow to 128 KiB, and the reply to the reserve is larger. A client that
+ * reserved again on another connection would get the same reply, for ever. */
+static void reply_without_memory_fails_only_its_op(void **state)
+{
+    (void)state;
+    struct received_call received_reserve, received_put;
+    bide_job job = {0};
+    open_bided(QUICK);
+    bide_op reserve = reserve_of(&job, BIDE_FOREVER);
+    bide_op put = put_of("x");
+    submit(&reserve);
+    submit(&put);
+    receive_call(&received_reserve, BIDE_OP_RESERVE);
+    receive_call(&received_put, BIDE_OP_PUT);
+
+    test_thread = pthread_self();
+    realloc_max = 128 << 10;
+    reply_with_large_job(&received_reserve);
+    reply(&received_put, BIDE_OK);
+    completes(&put, BIDE_OK);
+    completes(&reserve, BIDE_ENOMEM);
+    assert_non_null(strstr(reserve.error, "out of memory"));
+    realloc_max = 0;
+
+    submit(&reserve);
+    receive_call(&received_reserve, BIDE_OP_RESERVE);
+    reply_with_large_job(&received_reserve);
+    completes(&reserve, BIDE_OK);
+    assert_int_equal(job.body_size, 300000);
+    bide_job_clear(&job);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         SCRIPT(reconnect_survives_each_failed_allocation),
         SCRIPT(failed_unsubscribe_leaves_the_stream),
         SCRIPT(unsubscribe_of_a_stream_that_is_being_restored_needs_no_memory),
+        SCRIPT(reply_without_memory_fails_only_its_op),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -51,8 +51,8 @@ struct request {
     bool answered;               /* completed; freed when its cancel line is written */
     struct outgoing call, cancel;
     char cancel_line[32];
-    int code; /* code and response: valid while the reply is decoded */
-    const unsigned char *response;
+    int code;                      /* code and response: valid while the reply is decoded */
+    const unsigned char *response; /* NULL: there is no memory for it */
     size_t response_size;
     struct request *next_answered; /* while its reply is decoded */
     uint64_t number;               /* of the stream, from the reply to a subscribe */
@@ -82,6 +82,7 @@ struct bided {
     size_t in_flight;                           /* calls sent without reply that do not wait */
 
     struct remote_input in; /* the I/O thread's */
+    size_t in_skip;         /* the next bytes to receive and discard: of a reply without memory */
     bide_op ping;
 };
 

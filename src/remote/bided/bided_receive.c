@@ -10,6 +10,7 @@
 #include "op/op_table.h"
 #include "util/text.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -25,7 +26,7 @@ struct response {
     int code;
     size_t size;               /* of data */
     const unsigned char *data; /* NULL: incomplete */
-    size_t total_size;         /* with header line and final CRLF */
+    size_t total_size;         /* with header line and final CRLF; 0: not known yet */
 };
 
 /* Parses up to 16 digits, which cannot overflow, followed by the byte end. */
@@ -66,7 +67,7 @@ static bool parse_response(const struct bided *bided, struct response *response)
     size_t size;
     int found = bi_remote_socket_line(&bided->in, line, sizeof(line), &size);
 
-    response->data = NULL;
+    *response = (struct response){.data = NULL};
     if (found <= 0)
         return found == 0;
     if (!parse_header(line, response))
@@ -134,6 +135,10 @@ static void decode_response(const struct bided *bided, struct request *request)
 {
     bide_op *op = request->base.op;
 
+    if (request->response == NULL) {
+        fail_decode(bided, op, BIDE_ENOMEM);
+        return;
+    }
     if (request->substitute != NULL) {
         decode_substitute(bided, request);
         return;
@@ -162,6 +167,18 @@ static struct request *find_request(struct bided *bided, const struct response *
     return request != NULL && request->sent ? request : NULL;
 }
 
+/* Removes a request whose reply is to be decoded. */
+static void take_request(struct bided *bided, struct request *request,
+                         const struct response *response)
+{
+    request->code = response->code;
+    request->response = response->data;
+    request->response_size = response->size;
+    request->next_answered = NULL;
+    bi_bided_request_release_tag(bided, request);
+    bi_remote_op_remove(&bided->remote, &request->base);
+}
+
 /* Removes all requests that have replies. Returns them as a list linked by next_answered. Their responses
  * point into the input buffer, which is not changed before they are decoded. */
 static struct request *take_responses(struct bided *bided, char *reason)
@@ -184,14 +201,8 @@ static struct request *take_responses(struct bided *bided, char *reason)
             break;
         }
 
-        request->code = response.code;
-        request->response = response.data;
-        request->response_size = response.size;
         bided->in.used += response.total_size;
-
-        bi_bided_request_release_tag(bided, request);
-        bi_remote_op_remove(&bided->remote, &request->base);
-        request->next_answered = NULL;
+        take_request(bided, request, &response);
         *tail = request;
         tail = &request->next_answered;
     }
@@ -232,20 +243,53 @@ static void complete_requests(struct bided *bided, struct request *answered)
 
 /* ---- reading ---- */
 
+/* The buffer is full and cannot grow: the op of its reply fails, and the rest of the reply is
+ * discarded. Another connection would not help: the server would send the same reply. Returns NULL
+ * if the reply is unknown. */
+static struct request *skip_response(struct bided *bided)
+{
+    struct response response;
+    struct request *request = NULL;
+
+    if (parse_response(bided, &response) && response.total_size > 0)
+        request = find_request(bided, &response);
+    if (request == NULL)
+        return NULL;
+
+    assert(response.data == NULL && response.total_size > bided->in.size - bided->in.used);
+    bided->in_skip = response.total_size - (bided->in.size - bided->in.used);
+    bided->in.used = bided->in.size;
+    take_request(bided, request, &response);
+    return request;
+}
+
+static void discard_skipped(struct bided *bided)
+{
+    size_t available = bided->in.size - bided->in.used;
+    size_t size = available < bided->in_skip ? available : bided->in_skip;
+    bided->in.used += size;
+    bided->in_skip -= size;
+}
+
 bool bi_bided_receive(struct bided *bided, char *reason)
 {
     char lost[BIDE_ERROR_SIZE];
+    struct request *answered = NULL;
+    ssize_t size = bi_remote_socket_read(bided->fd, &bided->in, IN_ROOM, lost);
 
     reason[0] = 0;
-    if (bi_remote_socket_read(bided->fd, &bided->in, IN_ROOM, lost) < 0) {
+    pthread_mutex_lock(&bided->remote.lock);
+    if (size >= 0) {
+        discard_skipped(bided);
+        answered = take_responses(bided, reason);
+    } else if (size == REMOTE_NO_MEMORY) {
+        answered = skip_response(bided);
+    }
+    pthread_mutex_unlock(&bided->remote.lock);
+
+    if (size < 0 && answered == NULL)
         snprintf(reason, BIDE_ERROR_SIZE, "the connection to %.100s was %.60s",
                  bided->remote.address.name, lost);
-        return false;
-    }
-
-    pthread_mutex_lock(&bided->remote.lock);
-    struct request *answered = take_responses(bided, reason);
-    pthread_mutex_unlock(&bided->remote.lock);
 
     /* On a protocol error, replies before it are good and complete first. */
     if (answered != NULL)
