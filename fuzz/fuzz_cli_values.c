@@ -7,7 +7,7 @@
 #include "cli/flag.h"
 #include "cli/print.h"
 #include "fuzz/fuzz.h"
-#include "util/duration.h"
+#include "util/datetime.h"
 
 #include <stdlib.h>
 #include <string.h>

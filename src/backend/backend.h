@@ -4,7 +4,7 @@
  * or a server.
  *
  * The layers above do not know which backend they use. Every backend is one const struct of
- * functions; scheme.c maps the scheme of a URL to it.
+ * functions; bi_queue_find_backend() maps the scheme of a URL to it.
  *
  * Ownership  An op belongs to the caller. The backend uses it from submit until it has passed it to
  *            finish() or complete(), and not after that.
@@ -14,7 +14,7 @@
 #ifndef BI_BACKEND_H
 #define BI_BACKEND_H
 
-#include "util/log.h"
+#include "util/message.h"
 #include "util/url.h"
 
 #include <bide/bide.h>
@@ -110,9 +110,5 @@ struct backend {
 extern const struct backend_ops bi_backend_beanstalk;
 extern const struct backend_ops bi_backend_memory;
 extern const struct backend_ops bi_backend_sqlite;
-
-/* The backend of a scheme; NULL if it is unknown. *names (may be NULL) is set to the list of all
- * schemes, for an error message. */
-const struct backend_ops *bi_scheme_find(const char *scheme, const char **names);
 
 #endif

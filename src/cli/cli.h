@@ -12,7 +12,7 @@
 #define BI_CLI_H
 
 #include "cli/flag.h"
-#include "util/errmsg.h"
+#include "util/message.h"
 #include "util/url.h"
 
 #include <bide/bide.h>

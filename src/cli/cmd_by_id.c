@@ -6,7 +6,7 @@
 #include "cli/input.h"
 #include "cli/query.h"
 #include "op/job_json.h"
-#include "util/duration.h"
+#include "util/datetime.h"
 
 #include <errno.h>
 #include <fcntl.h>

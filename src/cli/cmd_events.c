@@ -2,8 +2,8 @@
 #include "cli/interrupt.h"
 #include "cli/query.h"
 #include "op/job_json.h"
-#include "util/duration.h"
-#include "util/suggest.h"
+#include "util/datetime.h"
+#include "util/message.h"
 
 #include <string.h>
 

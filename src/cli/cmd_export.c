@@ -12,7 +12,7 @@
 #include "cli/query.h"
 #include "cli/transfer.h"
 #include "op/job_json.h"
-#include "op/op_check.h"
+#include "op/op_table.h"
 #include "util/clock.h"
 
 #include <errno.h>

@@ -4,7 +4,7 @@
  */
 #include "cli/query.h"
 #include "op/job_json.h"
-#include "util/duration.h"
+#include "util/datetime.h"
 
 #include <stdlib.h>
 #include <string.h>

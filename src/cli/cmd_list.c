@@ -3,7 +3,7 @@
 #include "cli/job_scan.h"
 #include "cli/query.h"
 #include "op/job_json.h"
-#include "util/duration.h"
+#include "util/datetime.h"
 
 #include <assert.h>
 #include <ctype.h>

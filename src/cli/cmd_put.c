@@ -4,7 +4,7 @@
 #include "cli/query.h"
 #include "cli/verb.h"
 #include "util/clock.h"
-#include "util/duration.h"
+#include "util/datetime.h"
 
 #include <bide/task.h>
 #include <string.h>

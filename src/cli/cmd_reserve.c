@@ -2,7 +2,7 @@
 #include "cli/interrupt.h"
 #include "cli/query.h"
 #include "op/job_json.h"
-#include "util/duration.h"
+#include "util/datetime.h"
 
 #include <errno.h>
 #include <stdlib.h>

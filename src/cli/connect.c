@@ -6,7 +6,7 @@
 #include "remote/peer_owner.h"
 #include "util/clock.h"
 #include "util/conffile.h"
-#include "util/suggest.h"
+#include "util/message.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

@@ -2,8 +2,8 @@
 #include "cli/flag.h"
 
 #include "util/clock.h"
-#include "util/duration.h"
-#include "util/suggest.h"
+#include "util/datetime.h"
+#include "util/message.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -19,7 +19,7 @@
 #ifndef BI_FLAG_H
 #define BI_FLAG_H
 
-#include "util/errmsg.h"
+#include "util/message.h"
 
 #include <bide/job.h>
 #include <stdint.h>

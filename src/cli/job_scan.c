@@ -4,7 +4,7 @@
 #include "cli/interrupt.h"
 #include "cli/ordered_pipeline.h"
 #include "cli/progress.h"
-#include "util/keyed_hash.h"
+#include "util/hash.h"
 
 #include <assert.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 
 #include "cli/print.h"
 #include "util/clock.h"
-#include "util/duration.h"
+#include "util/datetime.h"
 
 #include <string.h>
 #include <sys/ioctl.h>

@@ -12,7 +12,7 @@
 #include "cli/print.h"
 #include "op/job_json.h"
 #include "util/clock.h"
-#include "util/duration.h"
+#include "util/datetime.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -3,8 +3,8 @@
 
 #include "op/job_fields.h"
 #include "util/base64.h"
-#include "util/duration.h"
-#include "util/suggest.h"
+#include "util/datetime.h"
+#include "util/message.h"
 
 #include <assert.h>
 #include <jansson.h>

@@ -3,9 +3,9 @@
 
 #include "cli/interrupt.h"
 #include "cli/transfer.h"
-#include "op/op_check.h"
+#include "op/op_table.h"
 #include "util/clock.h"
-#include "util/duration.h"
+#include "util/datetime.h"
 
 #include <assert.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 #include "cli/transfer.h"
 
 #include "op/job_fields.h"
-#include "op/op_check.h"
+#include "op/op_table.h"
 #include "util/clock.h"
 
 #include <stdlib.h>

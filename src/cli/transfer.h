@@ -10,7 +10,7 @@
 #define BI_TRANSFER_H
 
 #include "cli/ordered_pipeline.h"
-#include "util/errmsg.h"
+#include "util/message.h"
 
 #include <jansson.h>
 

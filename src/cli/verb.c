@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/verb.h"
-#include "util/suggest.h"
+#include "util/message.h"
 
 #include <assert.h>
 #include <ctype.h>

@@ -3,7 +3,7 @@
 
 #include "core/core_internal.h"
 #include "core/wheel.h"
-#include "util/text.h"
+#include "util/message.h"
 
 #include <assert.h>
 #include <stdarg.h>

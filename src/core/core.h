@@ -25,7 +25,7 @@
 #include "op/job_fields.h"
 #include "op/op_table.h"
 #include "util/alloc.h"
-#include "util/keyed_hash.h"
+#include "util/hash.h"
 
 /* The two clocks, in microseconds: mono is the boot-time clock, wall counts from the epoch. */
 struct bi_now {

@@ -19,8 +19,8 @@
 #include "core/token.h"
 #include "core/topic.h"
 #include "core/waiter.h"
-#include "util/keyed_hash.h"
-#include "util/pool.h"
+#include "util/alloc.h"
+#include "util/hash.h"
 
 /* Selects the handler of a timer that fires. */
 enum timer_kind {

@@ -18,7 +18,6 @@
 #define BI_HASH_TABLE_H
 
 #include "util/alloc.h"
-#include "util/prefetch.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -23,7 +23,6 @@
  * Cost       push and remove O(log n); the smallest entry is at slot 0.
  */
 #include "util/alloc.h"
-#include "util/prefetch.h"
 
 #include <assert.h>
 #include <stdbool.h>

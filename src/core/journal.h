@@ -23,7 +23,7 @@
 
 #include "core/hash_table.h"
 #include "core/job.h"
-#include "util/pool.h"
+#include "util/alloc.h"
 
 struct bi_now;
 struct bide_subscription;

@@ -11,7 +11,7 @@
  *            no memory with BIDE_ENOMEM; the core is then unchanged.
  */
 #include "core/job_spec.h"
-#include "op/op_check.h"
+#include "op/op_table.h"
 
 #include <assert.h>
 

@@ -8,7 +8,7 @@
  */
 #include "core/core_internal.h"
 #include "core/retry.h"
-#include "op/bulk.h"
+#include "op/op_result.h"
 
 #include <assert.h>
 #include <string.h>

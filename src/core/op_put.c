@@ -7,7 +7,7 @@
  *            rejected job is destroyed again.
  */
 #include "core/job_spec.h"
-#include "op/bulk.h"
+#include "op/op_result.h"
 
 #include <assert.h>
 #include <string.h>

@@ -12,7 +12,7 @@
 #ifndef BI_TOKEN_H
 #define BI_TOKEN_H
 
-#include "util/keyed_hash.h"
+#include "util/hash.h"
 
 #define BI_TOKEN_BITS 53
 #define BI_TOKEN_USE \

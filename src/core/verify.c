@@ -7,7 +7,7 @@
  * counters) are no differences.
  */
 #include "core/core_internal.h"
-#include "util/buf.h"
+#include "util/alloc.h"
 
 #include <assert.h>
 #include <string.h>

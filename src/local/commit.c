@@ -20,7 +20,7 @@
 #include "local/local_internal.h"
 #include "op/op_result.h"
 #include "util/clock.h"
-#include "util/text.h"
+#include "util/message.h"
 #include "util/thread.h"
 
 #include <assert.h>

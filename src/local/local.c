@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #define _GNU_SOURCE /* adaptive mutexes */
-#include "local/local.h"
-
 #include "local/local_internal.h"
+
 #include "op/op_args.h"
 #include "op/op_result.h"
 #include "util/clock.h"
-#include "util/text.h"
+#include "util/message.h"
 #include "util/thread.h"
 
 #include <assert.h>

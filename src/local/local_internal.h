@@ -1,8 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * local_internal - what the files of the local backend share. Only they include this header.
+ * local_internal - a queue in this process: the core and a store, with a lock and threads around
+ * them. Only the files of this folder and their tests include this header.
  *
+ * Apply, commit, reply. An op changes the core at once, under the lock. With a persistent store the
+ * change belongs to the open batch, and the op is held until that batch is durable; while one batch
+ * is written, the next one gathers. With a store in memory no op is held, and there is no commit
+ * thread. If a batch cannot be written, the core is rolled back to what is stored, and every held op
+ * completes with the error.
+ *
+ *     local_backends.c memory: and sqlite:PATH, the two backends
  *     local.c          the lock, the clocks, running ops, opening and closing
+ *     wakeup.c         the sleep of the timer thread
  *     timer_thread.c   the timer thread: deadlines, and kick and purge in slices
  *     commit.c         the commit thread, and the ops that are held for a commit
  *     rollback.c       undoing a failed commit, and the ops that wait for that
@@ -26,10 +35,10 @@
 #ifndef BI_LOCAL_INTERNAL_H
 #define BI_LOCAL_INTERNAL_H
 
+#include "backend/backend.h"
 #include "core/core.h"
-#include "local/local.h"
-#include "local/wakeup.h"
 #include "op/op_fifo.h"
+#include "store/store.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -106,6 +115,19 @@ struct turns {
     _Atomic int64_t contended_until; /* until then other threads wait for the owner */
     int64_t contended_at;            /* when a thread last found the lock taken, */
     unsigned contended;              /* and how often that happened in quick succession */
+};
+
+/*
+ * The sleep of the timer thread: until a time of either clock, or until it is notified. One timerfd
+ * is on the boot-time clock, the other on the wall clock; the latter also wakes when the wall clock
+ * is set. A caller that brings an earlier deadline arms the timer itself, without waking the thread.
+ */
+struct bi_wakeup {
+    int boot_fd, wall_fd, notify_fd;
+    int64_t boot_at, wall_at; /* when the timers fire; INT64_MAX: not armed */
+    int64_t min, max;         /* the shortest and longest sleep (0: no limit), us */
+    int64_t boot_not_before;  /* the end of the shortest sleep, on both clocks */
+    int64_t wall_not_before;
 };
 
 struct local {
@@ -198,6 +220,20 @@ struct local {
 
 /* ---- local.c ---- */
 
+/* Opens a queue on a store. Takes ownership of the store, also on failure. */
+int bi_local_open(const struct backend_context *context, const struct backend_ops *ops,
+                  struct store *store, struct backend **out, char *error);
+
+/* The functions of struct backend_ops; see there. */
+int bi_local_submit(struct backend *backend, bide_op *const *ops, size_t n);
+bool bi_local_commit(struct backend *backend, bool lead);
+int64_t bi_commit_age(struct backend *backend);
+void bi_local_set_close_deadline(struct backend *backend, int64_t deadline);
+void bi_local_cancel(struct backend *backend, bide_op *op);
+void bi_local_shutdown(struct backend *backend);
+void bi_local_close(struct backend *backend);
+void bi_local_free(struct backend *backend);
+
 struct bi_now bi_local_now(struct local *local);
 /* Acquires the lock when no rollback is running: the core may be used. */
 void bi_local_lock(struct local *local);
@@ -239,6 +275,35 @@ void bi_local_backlog_remove(struct local *local, const bide_op *op);
 void bi_local_pause(struct local *local, pthread_cond_t *condition, const bool *finished, int ms);
 
 /* The argument of each thread function is the struct local. */
+
+/* ---- wakeup.c ---- */
+
+/* arm, arm_exact and reset are called under the lock, notify with or without it, wait by the timer
+ * thread only. */
+
+/* Initializes without descriptors, so that bi_wakeup_done() is safe before bi_wakeup_init(). */
+void bi_wakeup_clear(struct bi_wakeup *wakeup);
+/* False on failure, with errno set. bi_wakeup_done() closes what was opened. */
+bool bi_wakeup_init(struct bi_wakeup *wakeup, int64_t min, int64_t max);
+void bi_wakeup_done(struct bi_wakeup *wakeup);
+
+/* Wakes the thread at these times, unless it wakes earlier anyway, but not before the shortest
+ * sleep is over. */
+void bi_wakeup_arm(struct bi_wakeup *wakeup, int64_t boot, int64_t wall);
+
+/* Wakes the thread at a time of the boot-time clock, regardless of the shortest sleep. */
+void bi_wakeup_arm_exact(struct bi_wakeup *wakeup, int64_t boot);
+
+/* Forgets the armed times, because the timer thread is awake, and begins a new shortest sleep. */
+void bi_wakeup_reset(struct bi_wakeup *wakeup, int64_t boot, int64_t wall);
+
+/* Wakes the thread now. If it is awake, its next wait returns at once. */
+void bi_wakeup_notify(struct bi_wakeup *wakeup);
+
+/* Sleeps until a timer fires, the wall clock is set, or the thread is notified. */
+void bi_wakeup_wait(struct bi_wakeup *wakeup);
+
+void bi_wakeup_sleep_ms(int ms);
 
 /* ---- timer_thread.c ---- */
 
@@ -364,25 +429,8 @@ int64_t bi_maintenance_next_due(const struct local *local);
 /* Compares one slice. On the maintenance thread, without the lock. */
 void bi_maintenance_verify_slice(struct local *local);
 
-/* ---- lock_stats.c ---- */
-
 #ifdef BIDE_LOCK_STATS
 #include "local/lock_stats.h"
-
-#define pthread_mutex_lock(mutex)             bi_lock_stats_lock((mutex), __func__)
-#define pthread_mutex_trylock(mutex)          bi_lock_stats_trylock((mutex), __func__)
-#define pthread_mutex_timedlock(mutex, until) bi_lock_stats_timedlock((mutex), (until), __func__)
-#define pthread_mutex_unlock(mutex)           bi_lock_stats_unlock((mutex), __func__)
-#define pthread_cond_wait(condition, mutex)   bi_lock_stats_wait((condition), (mutex), __func__)
-#define pthread_cond_timedwait(condition, mutex, until) \
-    bi_lock_stats_timedwait((condition), (mutex), (until), __func__)
-#define bi_local_lock(local) \
-    (bi_lock_stats_caller(__func__), (bi_local_lock)(local), bi_lock_stats_caller(NULL))
-#define bi_local_lock_during_rollback(local)                                 \
-    (bi_lock_stats_caller(__func__), (bi_local_lock_during_rollback)(local), \
-     bi_lock_stats_caller(NULL))
-#define bi_local_unlock(local) \
-    (bi_lock_stats_caller(__func__), (bi_local_unlock)(local), bi_lock_stats_caller(NULL))
 #else
 #define bi_lock_stats_op(name) ((void)0)
 #define bi_lock_stats_report() ((void)0)

@@ -46,4 +46,23 @@ void bi_lock_stats_reset(void);
 /* Appends the longest hold of every site to the file, and resets. */
 void bi_lock_stats_report(void);
 
+/* Replaces the functions that acquire and release a lock in the files that local_internal.h is
+ * included by. */
+#ifdef BI_LOCAL_INTERNAL_H
+#define pthread_mutex_lock(mutex)             bi_lock_stats_lock((mutex), __func__)
+#define pthread_mutex_trylock(mutex)          bi_lock_stats_trylock((mutex), __func__)
+#define pthread_mutex_timedlock(mutex, until) bi_lock_stats_timedlock((mutex), (until), __func__)
+#define pthread_mutex_unlock(mutex)           bi_lock_stats_unlock((mutex), __func__)
+#define pthread_cond_wait(condition, mutex)   bi_lock_stats_wait((condition), (mutex), __func__)
+#define pthread_cond_timedwait(condition, mutex, until) \
+    bi_lock_stats_timedwait((condition), (mutex), (until), __func__)
+#define bi_local_lock(local) \
+    (bi_lock_stats_caller(__func__), (bi_local_lock)(local), bi_lock_stats_caller(NULL))
+#define bi_local_lock_during_rollback(local)                                 \
+    (bi_lock_stats_caller(__func__), (bi_local_lock_during_rollback)(local), \
+     bi_lock_stats_caller(NULL))
+#define bi_local_unlock(local) \
+    (bi_lock_stats_caller(__func__), (bi_local_unlock)(local), bi_lock_stats_caller(NULL))
+#endif
+
 #endif

@@ -18,7 +18,7 @@
  */
 #include "local/local_internal.h"
 #include "util/clock.h"
-#include "util/text.h"
+#include "util/message.h"
 
 #include <assert.h>
 #include <stdio.h>

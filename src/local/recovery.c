@@ -21,7 +21,7 @@
 #include "local/local_internal.h"
 #include "op/op_args.h"
 #include "util/clock.h"
-#include "util/text.h"
+#include "util/message.h"
 
 #include <assert.h>
 #include <stdio.h>

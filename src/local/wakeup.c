@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "local/wakeup.h"
+#include "local/local_internal.h"
 
 #include "util/thread.h"
 

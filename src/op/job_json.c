@@ -2,7 +2,7 @@
 #include "op/job_json.h"
 
 #include "op/job_fields.h"
-#include "op/op_check.h"
+#include "op/op_table.h"
 #include "util/base64.h"
 
 #include <stdlib.h>

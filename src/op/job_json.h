@@ -12,7 +12,7 @@
 #ifndef BI_JOB_JSON_H
 #define BI_JOB_JSON_H
 
-#include "util/errmsg.h"
+#include "util/message.h"
 
 #include <bide/job.h>
 #include <jansson.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-#include "op/op_check.h"
+#include "op/op_table.h"
 
-#include "op/bulk.h"
 #include "op/job_fields.h"
+#include "op/op_result.h"
 #include "util/sized_struct.h"
 
 #include <stdarg.h>

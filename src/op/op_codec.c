@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "op/op_codec.h"
 
-#include "op/bulk.h"
 #include "op/op_codec_field.h"
 #include "op/op_result.h"
-#include "util/text.h"
+#include "util/message.h"
 
 #include <assert.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 #include "op/op_result.h"
 
 #include "op/op_codec_field.h"
-#include "util/text.h"
+#include "util/message.h"
 
 #include <assert.h>
 

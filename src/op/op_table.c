@@ -10,9 +10,8 @@
 #include "op/op_table.h"
 
 #include "op/job_fields.h"
-#include "op/op_check.h"
+#include "op/op_args.h"
 #include "op/op_codec_field.h"
-#include "op/op_payload.h"
 
 /* Fields of STRUCT. */
 #define FIELD(codec, at, aux_0, aux_1, limit, layout)                           \

@@ -1,16 +1,80 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * queue - opens and closes a queue: URL to backend, options, and the lifetime of the handle.
+ * queue - opens and closes a queue: URL to backend, options, and the lifetime of the handle; the
+ * last error of a thread.
  */
 #include "queue/queue.h"
 #include "util/thread.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 const char *bide_version(void)
 {
     return BIDE_VERSION;
+}
+
+/* ---- the last error: code and message of the last failed call, one per thread ---- */
+
+static _Thread_local char last_error[BIDE_ERROR_SIZE];
+static BI_THREAD_LOCAL bool has_error; /* false: last_error is of an earlier call */
+static BI_THREAD_LOCAL int last_code;
+
+const char *bide_last_error(void)
+{
+    return has_error ? last_error : "";
+}
+
+void bi_last_error_clear(void)
+{
+    has_error = false;
+    last_code = BIDE_OK;
+}
+
+int bi_last_error_code(void)
+{
+    return last_code;
+}
+
+int bi_last_error_set(int code, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(last_error, sizeof(last_error), format, args);
+    va_end(args);
+
+    has_error = true;
+    last_code = code;
+    return code;
+}
+
+/* ---- opening and closing ---- */
+
+static const struct backend_ops *const backends[] = {
+    &bi_backend_memory,
+    &bi_backend_beanstalk,
+#ifdef BIDE_WITH_SQLITE
+    &bi_backend_sqlite,
+#endif
+};
+
+const struct backend_ops *bi_queue_find_backend(const char *scheme, const char **names)
+{
+    if (names != NULL)
+#ifdef BIDE_WITH_SQLITE
+        *names = "memory:, sqlite: and beanstalk:";
+#else
+        *names = "memory: and beanstalk: (no sqlite:, built without libsqlite3-dev)";
+#endif
+
+    for (size_t i = 0; i < sizeof(backends) / sizeof(backends[0]); i++)
+        if (strcmp(backends[i]->scheme, scheme) == 0)
+            return backends[i];
+
+    return NULL;
 }
 
 static int open_backend(struct bide *queue, const char *text, const bide_options *options,
@@ -25,7 +89,7 @@ static int open_backend(struct bide *queue, const char *text, const bide_options
     }
 
     const char *names;
-    const struct backend_ops *ops = bi_scheme_find(url.scheme, &names);
+    const struct backend_ops *ops = bi_queue_find_backend(url.scheme, &names);
     if (ops == NULL)
         return bi_last_error_set(
             BIDE_EINVAL,

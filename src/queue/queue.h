@@ -20,6 +20,10 @@ struct bide {
     _Atomic unsigned active_calls; /* calls inside the backend; bide_close() waits for them */
 };
 
+/* The backend of a scheme; NULL if it is unknown. *names (may be NULL) is set to the list of all
+ * schemes, for an error message. */
+const struct backend_ops *bi_queue_find_backend(const char *scheme, const char **names);
+
 /* Enclose every call of the backend that another thread may make while the queue is closed.
  * The handle may be freed after bi_queue_leave(). Exceptions: open, close and free; and
  * bi_queue_commit(), bi_queue_commit_age() and bi_queue_set_close_deadline(), see there. */

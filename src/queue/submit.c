@@ -6,13 +6,12 @@
  *            bytes belong to the op until the backend runs it.
  * Threads    Thread cancellation is disabled except while a blocking call waits for an event.
  */
-#include "op/bulk.h"
-#include "op/op_check.h"
-#include "op/op_payload.h"
+#include "op/op_args.h"
 #include "op/op_result.h"
+#include "op/op_table.h"
 #include "queue/queue.h"
 #include "util/clock.h"
-#include "util/text.h"
+#include "util/message.h"
 #include "util/thread.h"
 
 #include <semaphore.h>

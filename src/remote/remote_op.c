@@ -6,7 +6,7 @@
 #include "op/op_table.h"
 #include "remote/remote.h"
 #include "util/clock.h"
-#include "util/text.h"
+#include "util/message.h"
 
 #include <assert.h>
 #include <stdarg.h>

@@ -5,7 +5,7 @@
 #include "remote/peer_owner.h"
 #include "remote/resolve.h"
 #include "util/clock.h"
-#include "util/text.h"
+#include "util/message.h"
 
 #include <errno.h>
 #include <netdb.h>

@@ -13,8 +13,7 @@
  */
 #include "remote/remote.h"
 #include "util/clock.h"
-#include "util/log.h"
-#include "util/text.h"
+#include "util/message.h"
 
 #include <assert.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 #include "remote/resolve.h"
 
 #include "util/clock.h"
-#include "util/text.h"
+#include "util/message.h"
 #include "util/thread.h"
 
 #include <bide/error.h>

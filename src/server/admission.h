@@ -27,8 +27,8 @@
 
 #include "server/cidr.h"
 #include "server/protocol.h"
-#include "util/keyed_hash.h"
-#include "util/log.h"
+#include "util/hash.h"
+#include "util/message.h"
 
 #include <bide/job.h>
 #include <stdint.h>

@@ -8,7 +8,7 @@
 #ifndef BI_CIDR_H
 #define BI_CIDR_H
 
-#include "util/errmsg.h"
+#include "util/message.h"
 
 #define BI_ADDRESS_SIZE 16
 

@@ -16,7 +16,7 @@
 
 #include "server/logger.h"
 #include "server/server.h"
-#include "util/errmsg.h"
+#include "util/message.h"
 
 #define BI_CONFIG_FILE "/etc/bide/bided.conf" /* read if it exists and --config is not given */
 #define BI_SETTINGS    47

@@ -14,7 +14,7 @@
  * Cost       A command that may not execute yet is parsed again at the next attempt.
  */
 #include "server/server_internal.h"
-#include "util/buf.h"
+#include "util/alloc.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -6,7 +6,7 @@
  * and a value may follow without a space (-FV, -f0, -l127.0.0.1).
  */
 #include "server/config.h"
-#include "util/suggest.h"
+#include "util/message.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -13,7 +13,7 @@
 #ifndef BI_LISTENER_H
 #define BI_LISTENER_H
 
-#include "util/errmsg.h"
+#include "util/message.h"
 
 #include <sys/types.h>
 

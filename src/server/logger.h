@@ -16,7 +16,7 @@
 #ifndef BI_LOGGER_H
 #define BI_LOGGER_H
 
-#include "util/log.h"
+#include "util/message.h"
 
 #include <pthread.h>
 

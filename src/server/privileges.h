@@ -8,7 +8,7 @@
 #ifndef BI_PRIVILEGES_H
 #define BI_PRIVILEGES_H
 
-#include "util/errmsg.h"
+#include "util/message.h"
 
 #include <sys/types.h>
 

@@ -16,7 +16,7 @@
 #define BI_SERVER_H
 
 #include "server/cidr.h"
-#include "util/log.h"
+#include "util/message.h"
 
 #include <bide/bide.h>
 

@@ -9,7 +9,7 @@
 #include "backend/backend.h"
 #include "queue/queue.h"
 #include "server/listener.h"
-#include "util/suggest.h"
+#include "util/message.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -77,7 +77,7 @@ static bool set_url(struct config *config, size_t index, const char *text, char 
     if (strcmp(url.scheme, "beanstalk") == 0)
         return bi_errmsg_set(error,
                              "a bided keeps its queue itself; its url takes " SUPPORTED_URLS);
-    if (bi_scheme_find(url.scheme, &reason) == NULL)
+    if (bi_queue_find_backend(url.scheme, &reason) == NULL)
         return bi_errmsg_set(
             error, "there is no queue \"%.20s:\" here; this bided has " SUPPORTED_URLS, url.scheme);
 

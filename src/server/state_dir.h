@@ -10,7 +10,7 @@
 #ifndef BI_STATE_DIR_H
 #define BI_STATE_DIR_H
 
-#include "util/errmsg.h"
+#include "util/message.h"
 #include "util/url.h"
 
 #include <sys/types.h>

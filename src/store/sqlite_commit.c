@@ -18,7 +18,7 @@
 #include "store/sqlite.h"
 
 #include "util/clock.h"
-#include "util/text.h"
+#include "util/message.h"
 
 #include <assert.h>
 #include <fcntl.h>

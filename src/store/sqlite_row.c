@@ -11,7 +11,7 @@
 #include "store/sqlite.h"
 
 #include "op/job_fields.h"
-#include "util/buf.h"
+#include "util/alloc.h"
 #include "util/hash.h"
 
 #include <assert.h>

@@ -13,7 +13,7 @@
  */
 #include "store/sqlite.h"
 
-#include "util/text.h"
+#include "util/message.h"
 
 #include <assert.h>
 #include <stdio.h>

@@ -19,7 +19,7 @@
 
 #include "core/core.h"
 #include "util/clock.h"
-#include "util/log.h"
+#include "util/message.h"
 
 struct store;
 

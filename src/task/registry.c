@@ -11,7 +11,7 @@
  */
 #include "task/worker_internal.h"
 
-#include "op/op_check.h"
+#include "op/op_table.h"
 
 #include <assert.h>
 #include <stdlib.h>

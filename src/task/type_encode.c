@@ -12,7 +12,7 @@
 #include "util/base64.h"
 
 #include "queue/queue.h"
-#include "util/buf.h"
+#include "util/alloc.h"
 
 #include <jansson.h>
 #include <math.h>

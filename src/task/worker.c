@@ -11,8 +11,8 @@
  */
 #include "task/worker_internal.h"
 #include "util/clock.h"
+#include "util/message.h"
 #include "util/sized_struct.h"
-#include "util/text.h"
 #include "util/thread.h"
 
 #include <assert.h>

@@ -10,7 +10,7 @@
  */
 #include "task/worker_internal.h"
 #include "util/clock.h"
-#include "util/text.h"
+#include "util/message.h"
 #include "util/thread.h"
 
 #include <assert.h>

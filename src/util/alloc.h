@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * alloc - an allocator as a value.
+ * alloc - memory: an allocator as a value, pools, internal functions of buffers, and prefetching.
  *
- * The core allocates through one, so that a test can make any allocation fail.
+ * The core allocates through a struct bi_alloc, so that a test can make any allocation fail.
  */
 #ifndef BI_ALLOC_H
 #define BI_ALLOC_H
 
+#include <bide/job.h>
+
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct bi_alloc {
     /* Like realloc(); size 0 frees and returns NULL, NULL allocates. */
@@ -53,6 +57,88 @@ static inline void bi_alloc_free(const struct bi_alloc *alloc, void *memory)
 {
     if (memory != NULL)
         alloc->resize(alloc->ctx, memory, 0);
+}
+
+/* ---- pools: items of one size, each named by a 32-bit reference (pool.c) ---- */
+
+/*
+ * Jobs refer to each other by reference instead of by pointer: half the bytes, which matters with
+ * millions of jobs in memory. Items are allocated in slabs. An empty slab is freed, except one, so
+ * a queue that has drained retains no memory.
+ *
+ * Ownership  The pool owns the memory of the items, the caller their contents.
+ * Failure    Only alloc can fail (out of memory); the pool is then unchanged.
+ * Cost       alloc, free and at are O(1). A reference is never 0.
+ */
+
+/* Separate from the items, so that a free touches no other cache line of a cold slab. */
+struct pool_slab {
+    char *items;    /* NULL: none */
+    uint32_t used;  /* allocated items */
+    uint32_t fresh; /* items from here on were never allocated */
+    uint32_t free;  /* first item of the free list, +1; 0: none */
+    uint32_t prev;  /* neighbours in the list of partial slabs, +1; 0: none */
+    uint32_t next;
+    uint32_t pad;
+};
+
+struct pool {
+    struct bi_alloc alloc;
+    uint32_t item_size;
+    uint32_t shift; /* a slab has 1 << shift items */
+    struct pool_slab *slabs;
+    uint32_t slab_count; /* elements of slabs */
+    uint32_t slab_hint;  /* every element below has a slab */
+    uint32_t partial;    /* first slab with free items, +1; 0: none */
+    uint32_t empty;      /* slabs without allocated items */
+    uint64_t used;       /* allocated items of all slabs */
+};
+
+void bi_pool_init(struct pool *pool, struct bi_alloc alloc, size_t item_size, uint32_t shift);
+void bi_pool_done(struct pool *pool);
+
+/* Returns a new item with undefined bytes; 0 when out of memory. */
+uint32_t bi_pool_alloc(struct pool *pool);
+void bi_pool_free(struct pool *pool, uint32_t ref);
+
+/* An upper bound of all references in use. O(slabs). */
+uint32_t bi_pool_limit(const struct pool *pool);
+
+static inline void *bi_pool_at(const struct pool *pool, uint32_t ref)
+{
+    uint32_t index = ref & ((1u << pool->shift) - 1);
+    return pool->slabs[ref >> pool->shift].items + (size_t)index * pool->item_size;
+}
+
+/* ---- the reference-counted buffers of job.h (buf.c) ---- */
+
+/* A new buffer. The caller writes its bytes before it shares it. NULL when out of memory. */
+bide_buf *bi_buf_alloc(size_t size, void **bytes);
+
+/* Resizes a buffer with one reference. The bytes are preserved as far as they fit, and may
+ * move. NULL when out of memory; the buffer is then unchanged. */
+bide_buf *bi_buf_resize(bide_buf *buf, size_t size, void **bytes);
+
+/* Whether both have the same bytes. NULL equals NULL only. */
+bool bi_buf_equal(const bide_buf *a, const bide_buf *b);
+
+/* ---- prefetching ---- */
+
+/* A function that only prefetches must be inlined by force: gcc considers it free of effects and
+ * removes the call. */
+#define BI_PREFETCH_FN static inline __attribute__((always_inline))
+
+/* Tables with fewer items fit into the cache anyway. */
+#define BI_PREFETCH_MIN 4096
+
+/* The bytes at an address that may be NULL: a prefetch never faults. The arithmetic is done on an
+ * integer because C defines none on a null pointer. */
+BI_PREFETCH_FN void bi_prefetch(const void *memory, size_t size)
+{
+    uintptr_t from = (uintptr_t)memory;
+    for (size_t i = 0; i < size; i += 64)
+        __builtin_prefetch((const void *)(from + i));
+    __builtin_prefetch((const void *)(from + size - 1));
 }
 
 #endif

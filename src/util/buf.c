@@ -4,7 +4,7 @@
  *
  * The header has eight bytes, so the data is aligned for any number.
  */
-#include "util/buf.h"
+#include "util/alloc.h"
 
 #include <assert.h>
 #include <stdatomic.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "util/calendar.h"
+#include "util/datetime.h"
 
 #include <string.h>
 

@@ -7,7 +7,7 @@
 #ifndef BI_CONFFILE_H
 #define BI_CONFFILE_H
 
-#include "util/errmsg.h"
+#include "util/message.h"
 
 #include <stdio.h>
 #include <sys/stat.h>

@@ -5,7 +5,7 @@
  * The text is split into a day, a time and a zone, in any order in which they can be distinguished.
  * The calendar then resolves them to one point in time.
  */
-#include "util/duration.h"
+#include "util/datetime.h"
 
 #include <bide/job.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  * duration.c - parses durations, and formats durations and datetimes; datetime.c parses those.
  */
 #define _GNU_SOURCE /* strcasestr */
-#include "util/duration.h"
+#include "util/datetime.h"
 
 #include <assert.h>
 #include <bide/job.h>

@@ -5,7 +5,14 @@
 #ifndef BI_SIZED_STRUCT_H
 #define BI_SIZED_STRUCT_H
 
+#include <bide/error.h>
+
 #include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+/* A larger size is not that of a newer version but uninitialized memory. */
+#define BI_SIZED_STRUCT_MAX 4096
 
 /*
  * Copies an options struct of a program that was compiled with another version of the library
@@ -15,7 +22,30 @@
  * that names the macro `init`. Such a struct must have no padding at its end: an older program
  * leaves it undefined, and a later member would occupy it.
  */
-int bi_sized_struct_copy(void *to, const void *from, const char *init, char *error);
+static inline int bi_sized_struct_copy(void *to, const void *from, const char *init, char *error)
+{
+    size_t own, given;
+    memcpy(&own, to, sizeof(own));
+    memcpy(&given, from, sizeof(given));
+
+    if (given < sizeof(given) || given % sizeof(given) != 0 || given > BI_SIZED_STRUCT_MAX) {
+        snprintf(error, BIDE_ERROR_SIZE, "the options were not begun with %s", init);
+        return BIDE_EINVAL;
+    }
+
+    /* Members of a newer version that are zero have their default: ignoring them is right. */
+    for (size_t i = own; i < given; i++)
+        if (((const char *)from)[i] != 0) {
+            snprintf(error, BIDE_ERROR_SIZE,
+                     "the program sets an option that this version of the library does not know");
+            return BIDE_EINVAL;
+        }
+
+    memcpy(to, from, given < own ? given : own);
+    /* The copy has our size again, not that of the program. */
+    memcpy(to, &own, sizeof(own));
+    return BIDE_OK;
+}
 
 /* Does not compile if there is padding behind the last member. */
 #define BI_SIZED_STRUCT_ENDS_WITH(type, member)                                          \

@@ -10,7 +10,7 @@
 
 #include "unit.h"
 
-#include "local/local.h"
+#include "local/local_internal.h"
 #include "queue/queue.h"
 
 #include <pthread.h>

@@ -11,7 +11,7 @@
 
 #include "unit.h"
 
-#include "op/op_payload.h"
+#include "op/op_args.h"
 #include "queue/queue.h"
 #include "util/clock.h"
 #include "util/thread.h"

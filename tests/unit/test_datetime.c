@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #define _GNU_SOURCE /* strptime */
-#include "util/duration.h"
+#include "util/datetime.h"
 
 #include "unit.h"
 

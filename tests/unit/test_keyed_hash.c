@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "util/keyed_hash.h"
+#include "util/hash.h"
 
 #include "unit.h"
 

@@ -3,11 +3,9 @@
  * The local backend: opening on a store that has something, or cannot be read, and ops that wait
  * for time.
  */
-#include "local/local.h"
+#include "local/local_internal.h"
 
 #include "slow_store.h"
-
-#include "local/wakeup.h"
 
 #include "util/clock.h"
 

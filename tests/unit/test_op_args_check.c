@@ -2,7 +2,7 @@
 /*
  * What is refused before an op is run: every refusal, each by one change to an op that is good.
  */
-#include "op/op_check.h"
+#include "op/op_table.h"
 #include "queue/queue.h"
 
 #include "unit.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "op/op_codec.h"
 
-#include "op/bulk.h"
+#include "op/op_result.h"
 
 #include "random_results.h"
 

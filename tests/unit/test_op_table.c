@@ -6,7 +6,6 @@
 #include "op/op_args.h"
 #include "op/op_codec.h"
 #include "op/op_codec_field.h"
-#include "op/op_payload.h"
 #include "op/op_result.h"
 
 #include "random_results.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "util/pool.h"
+#include "util/alloc.h"
 
 #include "alloc_fixture.h"
 #include "unit.h"

@@ -2,7 +2,7 @@
 /*
  * What the alarm is set to; waits only where the moment has passed or it was rung.
  */
-#include "local/wakeup.h"
+#include "local/local_internal.h"
 
 #include "unit.h"
 

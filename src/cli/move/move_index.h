@@ -17,7 +17,7 @@
 #ifndef BI_MOVE_INDEX_H
 #define BI_MOVE_INDEX_H
 
-#include "util/keyed_hash.h"
+#include "util/hash.h"
 
 #include <bide/job.h>
 

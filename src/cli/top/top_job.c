@@ -4,7 +4,7 @@
  */
 #include "cli/top/top.h"
 
-#include "util/duration.h"
+#include "util/datetime.h"
 
 #include <assert.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 #define _GNU_SOURCE /* sigabbrev_np */
 #include "cli/work/work.h"
 
-#include "util/duration.h"
+#include "util/datetime.h"
 
 #include <assert.h>
 #include <ctype.h>

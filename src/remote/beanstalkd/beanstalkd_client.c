@@ -9,7 +9,7 @@
 #include "op/op_args.h"
 #include "remote/beanstalk_handshake.h"
 #include "util/clock.h"
-#include "util/text.h"
+#include "util/message.h"
 
 #include <assert.h>
 #include <stdlib.h>

@@ -31,7 +31,7 @@
 #define BI_BEANSTALKD_CLIENT_H
 
 #include "remote/remote.h"
-#include "util/keyed_hash.h"
+#include "util/hash.h"
 
 #include <stdarg.h>
 #include <string.h>

@@ -7,9 +7,8 @@
  */
 #include "remote/beanstalkd/beanstalkd_client.h"
 
-#include "op/bulk.h"
 #include "op/op_args.h"
-#include "op/op_payload.h"
+#include "op/op_result.h"
 
 #include <assert.h>
 #include <stdarg.h>

@@ -8,7 +8,7 @@
 #define _GNU_SOURCE /* memmem */
 #include "remote/beanstalkd/beanstalkd_client.h"
 
-#include "op/op_check.h"
+#include "op/op_table.h"
 
 #include <stdio.h>
 #include <stdlib.h>

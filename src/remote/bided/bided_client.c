@@ -7,9 +7,9 @@
  */
 #include "remote/bided/bided_client.h"
 
-#include "op/op_payload.h"
+#include "op/op_args.h"
 #include "remote/beanstalk_handshake.h"
-#include "util/text.h"
+#include "util/message.h"
 
 #include <assert.h>
 #include <stdio.h>

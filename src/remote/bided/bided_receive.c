@@ -8,7 +8,7 @@
 #include "remote/bided/bided_client.h"
 
 #include "op/op_table.h"
-#include "util/text.h"
+#include "util/message.h"
 
 #include <assert.h>
 #include <stdio.h>

@@ -8,7 +8,6 @@
 #include "remote/bided/bided_client.h"
 
 #include "op/op_args.h"
-#include "op/op_payload.h"
 
 #include <assert.h>
 #include <stdio.h>

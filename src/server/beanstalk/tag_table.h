@@ -13,7 +13,7 @@
 #ifndef BI_TAG_TABLE_H
 #define BI_TAG_TABLE_H
 
-#include "util/keyed_hash.h"
+#include "util/hash.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -15,7 +15,7 @@
 #ifndef BI_TUBES_H
 #define BI_TUBES_H
 
-#include "util/keyed_hash.h"
+#include "util/hash.h"
 
 #include <bide/job.h>
 
