@@ -11,7 +11,7 @@ STEP ?=
 ARGS ?=
 PORT ?= 11300
 
-.PHONY: all run quickstart test tests check asan tsan bench abuse sim holds kill killserver livefuzz fuzz differ symbols format library install clean help
+.PHONY: all run quickstart test tests check asan tsan analyze bench abuse sim holds kill killserver livefuzz fuzz differ symbols format library install clean help
 
 all: build/build.ninja ## build the library, the examples, the benchmark and the tests in build/
 	ninja -C build
@@ -45,6 +45,11 @@ asan: ## unit tests, contract suite and simulator under the address and undefine
 tsan: ## unit tests and contract suite under the thread sanitizer
 	@tools/setup.sh test
 	@tools/test.sh tsan
+
+analyze: ## run clang-tidy with the full depth of its static analyzer
+	@tools/setup.sh test
+	@tools/test.sh clang
+	@tools/check-tidy.sh --deep build-asan
 
 bench: build/build.ninja ## run the benchmark; ARGS="..." are passed on
 	ninja -C build bench bided

@@ -337,7 +337,9 @@ step_tsan() {
 if [ "${1:-}" = --step ]; then
     counts=$3
     "step_$2"
-    exit
+    status=$?
+    times >"$counts.cpu" # of this shell and of its children: not in a pipe, which is a child
+    exit "$status"
 fi
 
 # The driver. The first steps build what the others use; of these two run at a time.
@@ -363,7 +365,7 @@ begin_step() { # name seconds description
 }
 
 end_step() { # waits for one of them
-    local pid status name passed failed seconds
+    local pid status name passed failed seconds cpu
     wait -n -p pid
     status=$?
     running=$((running - 1))
@@ -371,6 +373,8 @@ end_step() { # waits for one of them
     read -r passed failed < <(awk '{ p += $1; f += $2 } END { print p + 0, f + 0 }' \
         "$scratch/$name.counts")
     seconds=$((SECONDS - began_at[$name]))
+    cpu=$(tr 'ms' '  ' <"$scratch/$name.counts.cpu" 2>/dev/null |
+        awk '{ sum += ($1 + $3) * 60 + $2 + $4 } END { printf "%d", sum }')
     # timeout(1) reports 137 for its own SIGKILL, but also for that of others (out of memory, kill -9).
     if [ "$status" = 124 ] || { [ "$status" = 137 ] && [ "$seconds" -ge "${limit_of[$name]}" ]; }; then
         echo "timed out after ${limit_of[$name]} seconds" >>"$scratch/$name.log"
@@ -385,8 +389,8 @@ end_step() { # waits for one of them
     elif [ "$status" != 0 ] && [ "$failed" = 0 ]; then
         failed=1
     fi
-    printf '%-11s %s ... %s passed, %s failed (%s s)\n' "$name" "${text_of[$name]}" "$passed" \
-        "$failed" "$seconds"
+    printf '%-11s %s ... %s passed, %s failed (%s s, CPU %s s)\n' "$name" "${text_of[$name]}" \
+        "$passed" "$failed" "$seconds" "$cpu"
     if [ "$failed" != 0 ]; then
         sed 's/^/    /' "$scratch/$name.log"
     fi
