@@ -2,7 +2,6 @@
 #include "core/core.h"
 
 #include "core/core_internal.h"
-#include "core/wheel.h"
 #include "util/message.h"
 
 #include <assert.h>
@@ -448,7 +447,7 @@ struct bi_now bi_core_next_deadline(const struct core *core)
 
     /* The wheel wakes the thread for wall clock deadlines, too. A wall deadline is still
      * returned, far in the future, so that the thread is woken when that clock is set. */
-    int64_t tick = bi_wheel_round_up(core->mono.wheel, mono_of(core, next.wall));
+    int64_t tick = bi_timers_round_up(&core->mono, mono_of(core, next.wall));
     return (struct bi_now){tick < next.mono ? tick : next.mono, core->now.wall + FAR_FUTURE};
 }
 

@@ -4,15 +4,22 @@
  *
  * Every object with a deadline owns a timer: a lease, a retention, a topic whose first delayed job
  * becomes due, a pause, a waiting call. There are two engines. The heap knows the next deadline
- * exactly (the dynamic ticker). The wheel (wheel.h) moves the timers that its ring has passed into
- * the heap, where they wait, in order, to be popped.
+ * exactly (the dynamic ticker).
+ *
+ * The wheel is a ring of slots that advances by one slot per tick. A timer is in the slot that the
+ * ring reaches at the first tick at or after its deadline; a timer that is more than one turn away
+ * remains there for as many rounds as it takes. Timers that the ring has passed move into the heap,
+ * where they wait, in order, to be popped. The process wakes at most once per tick; in exchange, a
+ * deadline fires up to one tick late. Deadlines of the wall clock, which may be set back, are not in
+ * the ring; bi_core_next_deadline() rounds them up to its ticks.
  *
  * Ordering   Timers fire by (due, class, id): expiries before other ends of jobs, then topics,
  *            then waiting calls.
  * Ownership  Timers are part of their owners and are borrowed while set.
  * Failure    Only bi_timers_reserve() can fail. An owner reserves its entry once, when it is
  *            created; setting its timer cannot fail then, so no change of state stops half-way.
- * Cost       O(log n) per call with the heap, O(1) with the wheel.
+ * Cost       O(log n) per call with the heap, O(1) with the wheel. A tick visits every timer of its
+ *            slot, also those with rounds to go: choose slots * tick about as long as the usual delay.
  */
 #ifndef BI_TIMER_H
 #define BI_TIMER_H
@@ -21,15 +28,16 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 /* The class is part of the order, the kind selects the handler. */
 enum timer_class { TIMER_CLASS_EXPIRY, TIMER_CLASS_JOB, TIMER_CLASS_TOPIC, TIMER_CLASS_WAITER };
 
 struct timer {
     int64_t due;
-    uint64_t order;            /* class in the high byte, then the id */
-    struct timer *prev, *next; /* in the list of a slot of the wheel */
-    uint32_t slot;             /* its index in the heap, or the slot of the wheel */
+    uint64_t order;         /* class in the high byte, then the id */
+    LIST_ENTRY(timer) ring; /* in a slot of the wheel */
+    uint32_t slot;          /* its index in the heap */
     uint8_t kind;
     bool set;
     bool in_wheel;
@@ -52,7 +60,16 @@ static inline bool bi_timer_before(const struct timer_entry *a, const struct tim
 #define BI_HEAP_MOVED(ctx, e, at) ((e)->timer->slot = (at))
 #include "core/heap.h"
 
-struct wheel;
+LIST_HEAD(timer_ring_slot, timer);
+
+struct wheel {
+    int64_t tick;   /* microseconds */
+    int64_t origin; /* the first tick is at origin + tick */
+    int64_t ticks;  /* that the ring has advanced since origin */
+    uint64_t count; /* timers in the ring */
+    uint32_t slot_count;
+    struct timer_ring_slot slots[];
+};
 
 struct timers {
     struct bi_alloc alloc;
@@ -83,8 +100,8 @@ struct timer *bi_timers_first(struct timers *timers, int64_t now);
 /* The same, and clears the timer. */
 struct timer *bi_timers_pop(struct timers *timers, int64_t now);
 
-/* bi_timers_next() for an empty heap. */
-int64_t bi_timers_next_tick(const struct timers *timers);
+/* With the wheel: the time of the first tick at or after a deadline. */
+int64_t bi_timers_round_up(const struct timers *timers, int64_t due);
 
 /* Returns the next time at which bi_timers_pop() may return a timer; INT64_MAX for never.
  * Inline, because every op calls it several times. */
@@ -92,7 +109,9 @@ static inline int64_t bi_timers_next(const struct timers *timers)
 {
     if (timers->heap.count > 0)
         return timers->heap.entries[0].due;
-    return timers->wheel == NULL ? INT64_MAX : bi_timers_next_tick(timers);
+    const struct wheel *wheel = timers->wheel;
+    return wheel == NULL || wheel->count == 0 ? INT64_MAX
+                                              : wheel->origin + (wheel->ticks + 1) * wheel->tick;
 }
 
 #endif

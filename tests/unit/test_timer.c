@@ -218,7 +218,7 @@ static void random_use_agrees_with_a_naive_search(void **state)
     struct bi_random random = {9};
     int64_t now = 0;
     for (uint32_t i = 0; i < 200; i++)
-        make(f, i, (enum timer_class)(i % 4), i / 8);
+        make(f, i, (enum timer_class)(i % 4), i / 4);
     for (int step = 0; step < 20000; step++) {
         struct timer *timer = &f->all[bi_random_below(&random, 200)];
         if (bi_random_below(&random, 3) > 0)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "core/wheel.h"
+#include "core/timer.h"
 
 #include "unit.h"
 
@@ -10,7 +10,6 @@
 #define MS      INT64_C(1000)
 #define CENTURY INT64_C(3155760000000000) /* 100 years in microseconds */
 
-/* The wheel as timer.c uses it, which is where what came due is sorted. */
 static struct timers timers_;
 
 static struct timers *wheel_of(int64_t tick, uint32_t slots, int64_t origin)
@@ -47,8 +46,8 @@ static void a_timer_179_ticks_ahead_of_slot_310_fires_at_tick_489(void **state)
     struct timer next_round;
     add(wheel, &timer, 1, (310 + 179) * 1000 * MS);
     add(wheel, &next_round, 2, (310 + 179 + 3600) * 1000 * MS);
-    assert_int_equal(timer.slot, 489);
-    assert_int_equal(next_round.slot, 489);
+    assert_ptr_equal(LIST_FIRST(&wheel->wheel->slots[489]), &next_round);
+    assert_ptr_equal(LIST_NEXT(&next_round, ring), &timer);
     assert_int_equal(first_tick(wheel, 1000 * MS, 310, 5000), 489);
     assert_int_equal(first_tick(wheel, 1000 * MS, 489, 5000), 489 + 3600);
     assert_int_equal(first_tick(wheel, 1000 * MS, 489 + 3600, 9000), -1);
@@ -234,24 +233,23 @@ static void a_clock_before_the_birth_of_the_wheel_moves_nothing(void **state)
     bi_timers_done(wheel);
 }
 
-/* ---- the ring itself ---- */
-
-static void a_deadline_that_the_ring_has_passed_is_not_taken(void **state)
+static void a_deadline_that_the_ring_has_passed_fires_at_once(void **state)
 {
     (void)state;
-    struct bi_alloc libc = bi_alloc_libc();
-    struct wheel *wheel = bi_wheel_new(&libc, 10 * MS, 16, 0);
-    assert_non_null(wheel);
+    struct timers *wheel = wheel_of(10 * MS, 16, 0);
     struct timer timer;
-    bi_timer_init(&timer, 0, TIMER_CLASS_JOB, 1);
-    assert_null(bi_wheel_advance(wheel, 100 * MS));
-    timer.due = 100 * MS;
-    assert_false(bi_wheel_add(wheel, &timer));
-    assert_int_equal(bi_wheel_next(wheel), INT64_MAX);
-    timer.due = 100 * MS + 1;
-    assert_true(bi_wheel_add(wheel, &timer));
-    assert_int_equal(bi_wheel_next(wheel), 110 * MS);
-    bi_wheel_free(wheel, &libc);
+    assert_null(bi_timers_pop(wheel, 100 * MS));
+
+    add(wheel, &timer, 1, 100 * MS);
+    assert_true(bi_timers_next(wheel) <= 100 * MS);
+    assert_ptr_equal(bi_timers_pop(wheel, 100 * MS), &timer);
+    assert_int_equal(bi_timers_next(wheel), INT64_MAX);
+
+    bi_timers_set(wheel, &timer, 100 * MS + 1);
+    assert_int_equal(bi_timers_next(wheel), 110 * MS);
+    assert_null(bi_timers_pop(wheel, 100 * MS + 1));
+    assert_ptr_equal(bi_timers_pop(wheel, 110 * MS), &timer);
+    bi_timers_done(wheel);
 }
 
 static void a_turn_hands_out_what_has_come_due_and_keeps_the_rest(void **state)
@@ -259,30 +257,23 @@ static void a_turn_hands_out_what_has_come_due_and_keeps_the_rest(void **state)
     (void)state;
     enum { TIMERS = 100 };
     static struct timer timers[TIMERS];
-    struct bi_alloc libc = bi_alloc_libc();
-    struct wheel *wheel = bi_wheel_new(&libc, MS, 7, 0);
-    assert_non_null(wheel);
-    for (int i = 0; i < TIMERS; i++) {
-        bi_timer_init(&timers[i], 0, TIMER_CLASS_JOB, (uint64_t)i + 1);
-        timers[i].due = (i + 1) * MS;
-        assert_true(bi_wheel_add(wheel, &timers[i]));
-    }
+    struct timers *wheel = wheel_of(MS, 7, 0);
+    for (int i = 0; i < TIMERS; i++)
+        add(wheel, &timers[i], (uint64_t)i + 1, (i + 1) * MS);
     for (int i = 0; i < TIMERS; i += 2)
-        bi_wheel_remove(wheel, &timers[i]);
+        bi_timers_clear(wheel, &timers[i]);
+
     int count = 0;
-    for (const struct timer *timer = bi_wheel_advance(wheel, 60 * MS); timer != NULL;
-         timer = timer->next, count++) {
+    for (const struct timer *timer; (timer = bi_timers_pop(wheel, 60 * MS)) != NULL; count++) {
         assert_true(timer->due <= 60 * MS);
         assert_int_equal((timer - timers) % 2, 1);
     }
     assert_int_equal(count, 30);
-    assert_null(bi_wheel_advance(wheel, 60 * MS));
-    count = 0;
-    for (const struct timer *timer = bi_wheel_advance(wheel, 1000 * MS); timer != NULL;
-         timer = timer->next)
-        count++;
+
+    for (count = 0; bi_timers_pop(wheel, 1000 * MS) != NULL; count++)
+        continue;
     assert_int_equal(count, 20);
-    bi_wheel_free(wheel, &libc);
+    bi_timers_done(wheel);
 }
 
 int main(void)
@@ -299,7 +290,7 @@ int main(void)
         cmocka_unit_test(what_is_due_and_not_popped_asks_to_be_looked_at_now),
         cmocka_unit_test(a_timer_set_after_a_long_idle_time_is_met),
         cmocka_unit_test(a_clock_before_the_birth_of_the_wheel_moves_nothing),
-        cmocka_unit_test(a_deadline_that_the_ring_has_passed_is_not_taken),
+        cmocka_unit_test(a_deadline_that_the_ring_has_passed_fires_at_once),
         cmocka_unit_test(a_turn_hands_out_what_has_come_due_and_keeps_the_rest),
     };
     return cmocka_run_group_tests_name("wheel", tests, NULL, NULL);
