@@ -71,6 +71,8 @@ struct core *bi_core_new(const struct bi_core_options *options, struct bi_now no
     core->next_waiter = 1;
     core->next_turn = 1;
     core->next_serial = 1;
+    TAILQ_INIT(&core->waiters.all);
+    TAILQ_INIT(&core->waiters.ended);
     core->random.state = options->seed;
 
     init_secrets(core, options);
@@ -217,7 +219,7 @@ static void serve(struct core *core)
 {
     if (core->serving.heap.count > 0 || core->unserved || core->serve_retry_at <= core->now.mono)
         bi_waiters_serve(core);
-    if (core->subscriptions.head != NULL)
+    if (!LIST_EMPTY(&core->subscriptions.all))
         bi_event_deliver(core);
 }
 

@@ -105,14 +105,6 @@ static struct queued_event *next_slot(struct core *core, bide_subscription *feed
     return event_at(feed, feed->count++);
 }
 
-static bool matches(const bide_subscription *feed, bide_event_kind kind, const struct topic *topic)
-{
-    if ((feed->kinds & (1u << kind)) == 0)
-        return false;
-    return feed->topic_size == 0 || (feed->topic_size == topic->name_size &&
-                                     memcmp(feed->topic, topic->name, topic->name_size) == 0);
-}
-
 /* ---- writing ---- */
 
 void bi_event_emit_as(struct core *core, bide_event_kind kind, const struct job *job,
@@ -124,8 +116,13 @@ void bi_event_emit_as(struct core *core, bide_event_kind kind, const struct job 
     const struct topic *topic = topic_of(core, job);
     uint64_t batch = bi_journal_batch_of(core, job);
 
-    for (bide_subscription *feed = core->subscriptions.head; feed != NULL; feed = feed->next) {
-        if (!matches(feed, kind, topic))
+    bide_subscription *feed;
+    LIST_FOREACH(feed, &core->subscriptions.all, all) {
+        bool wanted =
+            (feed->kinds & (1u << kind)) != 0 &&
+            (feed->topic_size == 0 || (feed->topic_size == topic->name_size &&
+                                       memcmp(feed->topic, topic->name, topic->name_size) == 0));
+        if (!wanted)
             continue;
         if (feed->count == feed->capacity) {
             chunk_free(core, drop_first(feed));
@@ -151,13 +148,17 @@ void bi_event_emit(struct core *core, bide_event_kind kind, const struct job *jo
 
 /* ---- reading ---- */
 
+static bool has_committed(const struct core *core, bide_subscription *feed)
+{
+    return feed->count > 0 && event_at(feed, 0)->batch <= core->journal.committed;
+}
+
 /* Copies committed events to the op. The first uncommitted event ends the loop, although events
  * behind it may be committed: the order must hold. */
 static void deliver(struct core *core, bide_subscription *feed, bide_op *op)
 {
     size_t count = 0;
-    while (feed->count > 0 && count < op->subscription.event_max &&
-           event_at(feed, 0)->batch <= core->journal.committed) {
+    while (count < op->subscription.event_max && has_committed(core, feed)) {
         op->subscription.events[count++] = event_at(feed, 0)->event;
         chunk_free(core, drop_first(feed));
     }
@@ -169,14 +170,10 @@ static void deliver(struct core *core, bide_subscription *feed, bide_op *op)
         feed->lost = 0;
 }
 
-static bool has_committed(const struct core *core, bide_subscription *feed)
-{
-    return feed->count > 0 && event_at(feed, 0)->batch <= core->journal.committed;
-}
-
 void bi_event_deliver(struct core *core)
 {
-    for (bide_subscription *feed = core->subscriptions.head; feed != NULL; feed = feed->next) {
+    bide_subscription *feed;
+    LIST_FOREACH(feed, &core->subscriptions.all, all) {
         if (feed->reader == NULL || !has_committed(core, feed))
             continue;
 
@@ -188,11 +185,6 @@ void bi_event_deliver(struct core *core)
         bi_waiter_complete(core, reader, BIDE_OK);
         core->hold = hold;
     }
-}
-
-void bi_event_begin_rollback(struct core *core)
-{
-    core->journal.rollback.feed = core->subscriptions.head;
 }
 
 /* Truncates the ring to so many events and frees the chunks behind them. Each chunk costs one
@@ -240,16 +232,10 @@ unsigned bi_event_rollback(struct core *core, unsigned budget)
         if (feed->count > rollback->kept)
             break;
 
-        rollback->feed = feed->next;
+        rollback->feed = LIST_NEXT(feed, all);
         rollback->scanned = rollback->kept = 0;
     }
     return budget;
-}
-
-void bi_event_detach_reader(bide_subscription *feed, struct waiter *waiter)
-{
-    if (feed->reader == waiter)
-        feed->reader = NULL;
 }
 
 /* ---- the ops ---- */
@@ -268,10 +254,11 @@ static bide_subscription *handle_of(const bide_subscription *feed)
 static bide_subscription *find_subscription(const struct core *core,
                                             const bide_subscription *handle)
 {
-    bide_subscription *feed = core->subscriptions.head;
-    while (feed != NULL && handle_of(feed) != handle)
-        feed = feed->next;
-    return feed;
+    bide_subscription *feed;
+    LIST_FOREACH(feed, &core->subscriptions.all, all)
+        if (handle_of(feed) == handle)
+            return feed;
+    return NULL;
 }
 
 int bi_exec_subscribe(struct core *core, bide_op *op)
@@ -308,10 +295,7 @@ int bi_exec_subscribe(struct core *core, bide_op *op)
         memcpy(feed->topic, args->topic.data, args->topic.size);
 
     feed->serial = ++core->subscriptions.last_serial;
-    feed->next = core->subscriptions.head;
-    if (feed->next != NULL)
-        feed->next->prev = feed;
-    core->subscriptions.head = feed;
+    LIST_INSERT_HEAD(&core->subscriptions.all, feed, all);
     core->subscriptions.count++;
     core->subscriptions.kinds |= feed->kinds;
 
@@ -347,18 +331,14 @@ int bi_exec_events(struct core *core, bide_op *op)
 
 static void free_subscription(struct core *core, bide_subscription *feed)
 {
-    if (feed->prev != NULL)
-        feed->prev->next = feed->next;
-    else
-        core->subscriptions.head = feed->next;
-    if (feed->next != NULL)
-        feed->next->prev = feed->prev;
-
+    assert(feed->reader == NULL && core->subscriptions.count > 0);
+    LIST_REMOVE(feed, all);
     core->subscriptions.count--;
+
     /* Other subscriptions may want the same kinds: compute the union again. */
+    const bide_subscription *other;
     core->subscriptions.kinds = 0;
-    for (const bide_subscription *other = core->subscriptions.head; other != NULL;
-         other = other->next)
+    LIST_FOREACH(other, &core->subscriptions.all, all)
         core->subscriptions.kinds |= other->kinds;
 
     for (uint32_t i = 0; i < chunk_count(feed->capacity); i++)
@@ -383,6 +363,6 @@ int bi_exec_unsubscribe(struct core *core, bide_op *op)
 
 void bi_event_free_subscriptions(struct core *core)
 {
-    while (core->subscriptions.head != NULL)
-        free_subscription(core, core->subscriptions.head);
+    while (!LIST_EMPTY(&core->subscriptions.all))
+        free_subscription(core, LIST_FIRST(&core->subscriptions.all));
 }

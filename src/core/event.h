@@ -19,6 +19,8 @@
 
 #include <bide/op.h>
 
+#include <sys/queue.h>
+
 struct core;
 struct job;
 struct waiter;
@@ -31,7 +33,7 @@ struct queued_event {
 #define BI_EVENT_CHUNK 64 /* events */
 
 struct bide_subscription {
-    bide_subscription *prev, *next;
+    LIST_ENTRY(bide_subscription) all;
     uint64_t serial;       /* the caller's handle: never reused, unlike an address */
     struct waiter *reader; /* the events op that waits, or NULL */
     uint32_t kinds;
@@ -46,7 +48,7 @@ struct bide_subscription {
 };
 
 struct subscriptions {
-    bide_subscription *head;
+    LIST_HEAD(, bide_subscription) all;
     uint64_t count;
     uint64_t last_serial;
     uint64_t memory; /* bytes of all chunks */
@@ -62,13 +64,10 @@ void bi_event_emit_as(struct core *core, bide_event_kind kind, const struct job 
 /* Completes the waiting readers whose subscriptions have committed events. */
 void bi_event_deliver(struct core *core);
 
-/* Remove the events of uncommitted batches. Each call examines up to budget events and returns
+/* Removes the events of uncommitted batches. Each call examines up to budget events and returns
  * the rest of the budget. */
-void bi_event_begin_rollback(struct core *core);
 unsigned bi_event_rollback(struct core *core, unsigned budget);
 
-/* The waiter ends: the subscription can have another reader. */
-void bi_event_detach_reader(bide_subscription *feed, struct waiter *waiter);
 void bi_event_free_subscriptions(struct core *core);
 
 #endif

@@ -847,12 +847,12 @@ static void begin_rollback(struct core *core)
 
     memset(&journal->changes, 0, sizeof(journal->changes));
     memset(&journal->sealed, 0, sizeof(journal->sealed));
-    journal->rollback = (struct rollback){.running = true, .head = head, .next = head};
+    journal->rollback = (struct rollback){
+        .running = true, .head = head, .next = head, .feed = LIST_FIRST(&core->subscriptions.all)};
 
     /* Leases of a stop that fails are left as after a crash. */
     core->stop.failed = core->stop.begun;
-    bi_waiters_begin_rollback(core);
-    bi_event_begin_rollback(core);
+    bi_waiters_begin_rollback(&core->waiters);
 }
 
 /* Returns the rest of the budget. With 0, the next slice continues at rollback->next. */

@@ -675,8 +675,7 @@ static void retry_later(struct timers *timers, struct timer *timer, int64_t now)
 
 void bi_fire_lease(struct core *core, struct timer *timer)
 {
-    struct job_ext *ext =
-        (struct job_ext *)(void *)((char *)timer - offsetof(struct job_ext, timer));
+    struct job_ext *ext = BI_TIMER_OWNER(timer, struct job_ext, timer);
     struct job *job = job_at(core, ext->job);
     assert(job->state == BIDE_STATE_RESERVED);
 
@@ -720,9 +719,7 @@ void bi_fire_lease(struct core *core, struct timer *timer)
 
 void bi_fire_retention(struct core *core, struct timer *timer)
 {
-    const struct job_ext *ext =
-        (const struct job_ext *)(const void *)((char *)timer - offsetof(struct job_ext, timer));
-    struct job *job = job_at(core, ext->job);
+    struct job *job = job_at(core, BI_TIMER_OWNER(timer, struct job_ext, timer)->job);
     assert(job->state == BIDE_STATE_DONE);
 
     if (core->journal.changes.count > RETIRE_BACKLOG) {
@@ -741,9 +738,7 @@ void bi_fire_retention(struct core *core, struct timer *timer)
 
 void bi_fire_expiry(struct core *core, struct timer *timer)
 {
-    const struct job_ext *ext =
-        (const struct job_ext *)(const void *)((char *)timer - offsetof(struct job_ext, expiry));
-    struct job *job = job_at(core, ext->job);
+    struct job *job = job_at(core, BI_TIMER_OWNER(timer, struct job_ext, expiry)->job);
 
     /* The expiry timer runs on the wall clock, so the retry does, too. */
     if (bi_journal_change(core, job) != BIDE_OK) {

@@ -146,9 +146,7 @@ static int64_t oldest_ready(struct core *core)
             return BI_NEVER;
 
         struct timer *age = core->ages.heap.entries[0].timer;
-        const struct topic *topic =
-            (const struct topic *)(const void *)((char *)age - offsetof(struct topic, age));
-
+        const struct topic *topic = BI_TIMER_OWNER(age, struct topic, age);
         const struct job *oldest = bi_job_list_oldest(core, &topic->lists[BIDE_STATE_READY]);
         if (oldest == NULL)
             bi_timers_clear(&core->ages, age);

@@ -27,6 +27,7 @@
 #include "util/alloc.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/queue.h>
 
@@ -42,6 +43,10 @@ struct timer {
     bool set;
     bool in_wheel;
 };
+
+/* The object that a timer is a member of. */
+#define BI_TIMER_OWNER(timer, type, member) \
+    ((type *)(void *)((char *)(timer)-offsetof(type, member)))
 
 struct timer_entry {
     int64_t due;

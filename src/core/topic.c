@@ -633,8 +633,7 @@ void bi_topic_set_pause(struct core *core, struct topic *topic, int64_t until)
 
 void bi_fire_pause(struct core *core, struct timer *timer)
 {
-    struct topic *topic =
-        (struct topic *)(void *)((char *)timer - offsetof(struct topic, timer_pause));
+    struct topic *topic = BI_TIMER_OWNER(timer, struct topic, timer_pause);
     bi_topic_set_pause(core, topic, 0);
     bi_topic_cleanup(core, topic);
 }
@@ -654,15 +653,13 @@ static void fire_due(struct core *core, const struct due_entry *soonest)
 
 void bi_fire_due_mono(struct core *core, struct timer *timer)
 {
-    struct topic *topic =
-        (struct topic *)(void *)((char *)timer - offsetof(struct topic, timer_mono));
+    const struct topic *topic = BI_TIMER_OWNER(timer, struct topic, timer_mono);
     fire_due(core, bi_topic_soonest_due(topic, false, BI_NEVER));
 }
 
 void bi_fire_due_wall(struct core *core, struct timer *timer)
 {
-    struct topic *topic =
-        (struct topic *)(void *)((char *)timer - offsetof(struct topic, timer_wall));
+    const struct topic *topic = BI_TIMER_OWNER(timer, struct topic, timer_wall);
     fire_due(core, bi_topic_soonest_due(topic, true, BI_NEVER));
 }
 

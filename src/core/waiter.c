@@ -14,23 +14,6 @@
 /* The pause after a call could not be served for lack of memory. */
 #define SERVE_RETRY_US 100000
 
-/* ---- lines ---- */
-
-/* Reserves an entry of the line for one link, whether it is in the line or parked. */
-static bool line_reserve(struct core *core, struct topic *topic)
-{
-    if (!line_heap_reserve(&topic->line, &core->alloc, topic->line_links + 1))
-        return false;
-    topic->line_links++;
-    return true;
-}
-
-static void line_unreserve(struct core *core, struct topic *topic)
-{
-    assert(topic->line_links > topic->line.count);
-    line_heap_trim(&topic->line, &core->alloc, --topic->line_links);
-}
-
 /* Inserts a link by the arrival of its call: behind all others, unless it was parked. */
 static void line_insert(struct waiter_link *link)
 {
@@ -42,6 +25,13 @@ static void line_insert(struct waiter_link *link)
 static void line_remove(struct waiter_link *link)
 {
     line_heap_remove(&link->topic->line, NULL, link->slot);
+}
+
+/* Releases the entry of a link, which is not in the line any more. */
+static void line_unreserve(struct core *core, struct topic *topic)
+{
+    assert(topic->line_links > topic->line.count);
+    line_heap_trim(&topic->line, &core->alloc, --topic->line_links);
 }
 
 /* ---- watches ---- */
@@ -58,68 +48,23 @@ static struct watch *get_watch(struct core *core, struct job *job)
     if (watch == NULL)
         return NULL;
     *watch = (struct watch){.job = job->self};
+    TAILQ_INIT(&watch->waiters);
     return ext->watch = watch;
 }
 
 static void free_watch_if_unused(struct core *core, struct watch *watch)
 {
-    struct waiters *all = &core->waiters;
-    if (watch->first != NULL)
+    if (!TAILQ_EMPTY(&watch->waiters))
         return;
 
     if (watch->job != 0) {
+        assert(ext_of(core, job_at(core, watch->job))->watch == watch);
         ext_of(core, job_at(core, watch->job))->watch = NULL;
     } else {
-        if (watch->prev != NULL)
-            watch->prev->next = watch->next;
-        else
-            all->ended_head = watch->next;
-        if (watch->next != NULL)
-            watch->next->prev = watch->prev;
-        else
-            all->ended_tail = watch->prev;
+        TAILQ_REMOVE(&core->waiters.ended, watch, ended);
         bide_buf_unref(watch->result);
     }
     bi_alloc_free(&core->alloc, watch);
-}
-
-static void add_watcher(struct watch *watch, struct waiter *waiter)
-{
-    struct waiter *first = watch->first;
-    assert(waiter->watch == NULL && watch->job != 0); /* of a job that has not ended */
-
-    waiter->watch = watch;
-    waiter->next_watcher = NULL;
-
-    if (first == NULL) {
-        waiter->prev_watcher = waiter;
-        watch->first = waiter;
-        return;
-    }
-
-    waiter->prev_watcher = first->prev_watcher;
-    first->prev_watcher->next_watcher = waiter;
-    first->prev_watcher = waiter;
-}
-
-static void remove_watcher(struct core *core, struct waiter *waiter)
-{
-    struct watch *watch = waiter->watch;
-    struct waiter *next = waiter->next_watcher;
-    struct waiter *first = watch->first;
-
-    if (waiter == first)
-        watch->first = next;
-    else
-        waiter->prev_watcher->next_watcher = next;
-
-    /* The new last one, if waiter was the last, moves to the first one's prev_watcher. */
-    if (next != NULL)
-        next->prev_watcher = waiter->prev_watcher;
-    else if (waiter != first)
-        first->prev_watcher = waiter->prev_watcher;
-
-    free_watch_if_unused(core, watch);
 }
 
 /* ---- adding and completing ---- */
@@ -132,8 +77,12 @@ static bool reserve_entries(struct core *core, const struct waiter_link *links, 
         return false;
 
     size_t reserved = 0;
-    while (reserved < count && line_reserve(core, links[reserved].topic))
-        reserved++;
+    for (; reserved < count; reserved++) {
+        struct topic *topic = links[reserved].topic;
+        if (!line_heap_reserve(&topic->line, &core->alloc, topic->line_links + 1))
+            break;
+        topic->line_links++;
+    }
     if (reserved == count)
         return true;
 
@@ -188,18 +137,21 @@ struct waiter *bi_waiter_add(struct core *core, bide_op *op, int64_t timeout_ms,
     if (timeout_ms >= 0)
         bi_timers_set(&core->wait_timers, &waiter->timer, waiter->until);
 
-    waiter->prev = core->waiters.tail;
-    if (waiter->prev != NULL)
-        waiter->prev->next = waiter;
-    else
-        core->waiters.head = waiter;
-    core->waiters.tail = waiter;
+    TAILQ_INSERT_TAIL(&core->waiters.all, waiter, all);
     core->waiters.count++;
     core->waiters.reserving += link_count > 0;
 
     op->private_.waiter = waiter;
     *code = BIDE_PENDING;
     return waiter;
+}
+
+/* Removes a waiter from the list of all. */
+static void unlink_waiter(struct waiters *all, struct waiter *waiter)
+{
+    if (all->recovered_next == waiter)
+        all->recovered_next = TAILQ_NEXT(waiter, all);
+    TAILQ_REMOVE(&all->all, waiter, all);
 }
 
 static void detach(struct core *core, struct waiter *waiter)
@@ -210,19 +162,8 @@ static void detach(struct core *core, struct waiter *waiter)
 
     /* A rollback may be between two slices: bi_waiter_cancel() is allowed then. */
     if (all->rollback_next == waiter)
-        all->rollback_next = waiter->next;
-    if (all->recovered_next == waiter)
-        all->recovered_next = waiter->next;
-
-    if (waiter->prev != NULL)
-        waiter->prev->next = waiter->next;
-    else
-        all->head = waiter->next;
-    if (waiter->next != NULL)
-        waiter->next->prev = waiter->prev;
-    else
-        all->tail = waiter->prev;
-
+        all->rollback_next = TAILQ_NEXT(waiter, all);
+    unlink_waiter(all, waiter);
     all->count--;
     all->parked -= waiter->parked;
     all->reserving -= waiter->link_count > 0;
@@ -244,10 +185,14 @@ static void detach(struct core *core, struct waiter *waiter)
             bi_topic_cleanup(core, topic);
     }
 
-    if (waiter->watch != NULL)
-        remove_watcher(core, waiter);
-    if (waiter->feed != NULL)
-        bi_event_detach_reader(waiter->feed, waiter);
+    if (waiter->watch != NULL) {
+        TAILQ_REMOVE(&waiter->watch->waiters, waiter, watching);
+        free_watch_if_unused(core, waiter->watch);
+    }
+    if (waiter->feed != NULL) {
+        assert(waiter->feed->reader == waiter);
+        waiter->feed->reader = NULL;
+    }
 }
 
 void bi_waiter_park(struct core *core, struct waiter *waiter)
@@ -340,9 +285,7 @@ static void complete_or_notify(struct core *core, struct waiter *waiter, int cod
 
 void bi_fire_waiter(struct core *core, struct timer *timer)
 {
-    struct waiter *waiter =
-        (struct waiter *)(void *)((char *)timer - offsetof(struct waiter, timer));
-    complete_or_notify(core, waiter, BIDE_TIMED_OUT);
+    complete_or_notify(core, BI_TIMER_OWNER(timer, struct waiter, timer), BIDE_TIMED_OUT);
 }
 
 bool bi_waiter_cancel(struct core *core, bide_op *op)
@@ -356,27 +299,6 @@ bool bi_waiter_cancel(struct core *core, bide_op *op)
     return true;
 }
 
-/* Moves a parked call, which was completed already, behind those that close_all() has to
- * complete. */
-static void move_to_tail(struct waiters *all, struct waiter *waiter)
-{
-    if (waiter == all->tail)
-        return;
-    if (all->recovered_next == waiter)
-        all->recovered_next = waiter->next;
-
-    if (waiter->prev != NULL)
-        waiter->prev->next = waiter->next;
-    else
-        all->head = waiter->next;
-    waiter->next->prev = waiter->prev;
-
-    waiter->prev = all->tail;
-    waiter->next = NULL;
-    all->tail->next = waiter;
-    all->tail = waiter;
-}
-
 bool bi_waiter_close_all(struct core *core, unsigned budget)
 {
     struct waiters *all = &core->waiters;
@@ -387,10 +309,14 @@ bool bi_waiter_close_all(struct core *core, unsigned budget)
 
     const uint64_t work_limit = core->work + STEP_WORK;
     for (; budget > 0 && all->count > all->parked && core->work < work_limit; budget--) {
-        if (all->head->parked)
-            move_to_tail(all, all->head);
-        else
-            complete_or_notify(core, all->head, BIDE_CLOSED);
+        struct waiter *first = TAILQ_FIRST(&all->all);
+        if (!first->parked) {
+            complete_or_notify(core, first, BIDE_CLOSED);
+            continue;
+        }
+        /* It was completed already: move it behind those that have to be completed. */
+        unlink_waiter(all, first);
+        TAILQ_INSERT_TAIL(&all->all, first, all);
     }
 
     return all->count > all->parked;
@@ -421,8 +347,7 @@ static struct topic *longest_waiting(struct core *core)
 {
     while (core->serving.heap.count > 0) {
         struct timer *entry = core->serving.heap.entries[0].timer;
-        struct topic *topic =
-            (struct topic *)(void *)((char *)entry - offsetof(struct topic, serve));
+        struct topic *topic = BI_TIMER_OWNER(entry, struct topic, serve);
 
         if (topic->line.count == 0 || !bi_topic_is_open(topic)) {
             bi_timers_clear(&core->serving, entry);
@@ -470,12 +395,16 @@ static size_t serve_waiter(struct core *core, struct waiter *waiter)
 static void notify_ended(struct core *core)
 {
     struct waiters *all = &core->waiters;
-    for (; all->ended_head != NULL && all->notified < NOTIFY_MAX; all->notified++) {
+    const struct watch *watch;
+    while ((watch = TAILQ_FIRST(&all->ended)) != NULL) {
+        if (all->notified == NOTIFY_MAX) {
+            core->unserved = true;
+            return;
+        }
+        all->notified++;
         core->work += OP_WORK;
-        complete_or_notify(core, all->ended_head->first, BIDE_OK);
+        complete_or_notify(core, TAILQ_FIRST(&watch->waiters), BIDE_OK);
     }
-    if (all->ended_head != NULL)
-        core->unserved = true;
 }
 
 /* Visits calls after the end of recovery, as many as this step may. */
@@ -487,7 +416,7 @@ static void notify_recovered(struct core *core)
     core->hold = 0;
     for (; all->recovered_next != NULL && all->notified < NOTIFY_MAX; all->notified++) {
         struct waiter *waiter = all->recovered_next;
-        all->recovered_next = waiter->next;
+        all->recovered_next = TAILQ_NEXT(waiter, all);
         core->work += OP_WORK;
         if (waiter->op->kind == BIDE_OP_RECOVERED)
             bi_waiter_complete(core, waiter, BIDE_OK);
@@ -501,7 +430,7 @@ static void notify_recovered(struct core *core)
 void bi_waiters_notify_recovered(struct core *core)
 {
     assert(!core->recovering); /* a later call does not wait */
-    core->waiters.recovered_next = core->waiters.head;
+    core->waiters.recovered_next = TAILQ_FIRST(&core->waiters.all);
     notify_recovered(core);
 }
 
@@ -538,11 +467,6 @@ void bi_waiters_serve(struct core *core)
     }
 }
 
-void bi_waiters_begin_rollback(struct core *core)
-{
-    core->waiters.rollback_next = core->waiters.head;
-}
-
 static void roll_back_waiter(struct core *core, struct waiter *waiter)
 {
     bide_op *op = waiter->op;
@@ -575,7 +499,7 @@ unsigned bi_waiters_rollback(struct core *core, unsigned budget)
     const uint64_t work_limit = core->work + STEP_WORK;
     for (; all->rollback_next != NULL && budget > 0 && core->work < work_limit; budget--) {
         struct waiter *waiter = all->rollback_next;
-        all->rollback_next = waiter->next;
+        all->rollback_next = TAILQ_NEXT(waiter, all);
         roll_back_waiter(core, waiter);
     }
 
@@ -607,13 +531,7 @@ void bi_waiters_notify(struct core *core, struct job *job, bide_state state, boo
     if (state == BIDE_STATE_DONE && ext->result != NULL)
         watch->result = bide_buf_ref(ext->result);
 
-    struct waiters *all = &core->waiters;
-    watch->prev = all->ended_tail;
-    if (watch->prev != NULL)
-        watch->prev->next = watch;
-    else
-        all->ended_head = watch;
-    all->ended_tail = watch;
+    TAILQ_INSERT_TAIL(&core->waiters.ended, watch, ended);
     notify_ended(core);
 }
 
@@ -637,9 +555,11 @@ int bi_exec_wait(struct core *core, bide_op *op)
 
     int code;
     struct waiter *waiter = bi_waiter_add(core, op, op->wait.timeout_ms, NULL, 0, &code);
-    if (waiter != NULL)
-        add_watcher(watch, waiter);
-    else
+    if (waiter == NULL) {
         free_watch_if_unused(core, watch);
+        return code;
+    }
+    waiter->watch = watch;
+    TAILQ_INSERT_TAIL(&watch->waiters, waiter, watching);
     return code;
 }

@@ -33,6 +33,8 @@
 
 #include <bide/op.h>
 
+#include <sys/queue.h>
+
 struct core;
 struct topic;
 struct job;
@@ -65,9 +67,9 @@ static inline bool bi_line_before(const struct line_entry *a, const struct line_
 
 /* The calls that wait for the end of one job. */
 struct watch {
-    struct waiter *first;      /* prev_watcher of the first one is the last one */
-    uint32_t job;              /* 0: it has ended, and the members below are set */
-    struct watch *prev, *next; /* in the list of ended ones */
+    TAILQ_HEAD(, waiter) waiters;
+    uint32_t job;             /* 0: it has ended, and the members below are set */
+    TAILQ_ENTRY(watch) ended; /* in the list of ended ones */
     bide_state state;
     bool finished;
     bide_buf *result; /* one reference, or NULL */
@@ -77,25 +79,25 @@ struct watch {
 struct waiter {
     bide_op *op;
     struct timer timer;
-    struct waiter *prev, *next; /* in the list of all */
-    struct waiter *prev_watcher, *next_watcher;
-    uint64_t number;         /* in order of arrival */
-    int64_t until;           /* boot-time clock; BI_NEVER: no timeout */
-    bool parked;             /* out of its lines while the bodies of its jobs are read */
-    struct watch *watch;     /* wait: the watch of its job */
-    bide_subscription *feed; /* events: the subscription */
-    bide_reserve_args *args; /* reserve: its arguments, in the op */
+    TAILQ_ENTRY(waiter) all;
+    TAILQ_ENTRY(waiter) watching; /* wait: in the list of its watch */
+    uint64_t number;              /* in order of arrival */
+    int64_t until;                /* boot-time clock; BI_NEVER: no timeout */
+    bool parked;                  /* out of its lines while the bodies of its jobs are read */
+    struct watch *watch;          /* wait: the watch of its job */
+    bide_subscription *feed;      /* events: the subscription */
+    bide_reserve_args *args;      /* reserve: its arguments, in the op */
     size_t link_count;
     struct waiter_link links[];
 };
 
 struct waiters {
-    struct waiter *head, *tail;
-    struct watch *ended_head, *ended_tail; /* jobs whose end some calls have yet to learn */
-    struct waiter *recovered_next;         /* the next one to ask whether it waits for recovery */
-    unsigned notified;                     /* calls completed in this step by the end of jobs, or
-                                              visited after the end of recovery */
-    struct waiter *rollback_next;          /* during a rollback: the next one to visit */
+    TAILQ_HEAD(, waiter) all;
+    TAILQ_HEAD(, watch) ended;     /* jobs whose end some calls have yet to learn */
+    struct waiter *recovered_next; /* the next one to ask whether it waits for recovery */
+    unsigned notified;             /* calls completed in this step by the end of jobs, or visited
+                                    * after the end of recovery */
+    struct waiter *rollback_next;  /* during a rollback: the next one to visit */
     uint64_t count;
     uint64_t reserving; /* those with links */
     uint64_t parked;
@@ -143,7 +145,10 @@ void bi_waiters_notify_recovered(struct core *core);
  * with BIDE_EIO; other waiters only lose their hold. Visits up to budget waiters and returns the
  * rest of the budget.
  */
-void bi_waiters_begin_rollback(struct core *core);
+static inline void bi_waiters_begin_rollback(struct waiters *waiters)
+{
+    waiters->rollback_next = TAILQ_FIRST(&waiters->all);
+}
 unsigned bi_waiters_rollback(struct core *core, unsigned budget);
 
 #endif
