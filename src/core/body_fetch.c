@@ -18,9 +18,6 @@
 #include <assert.h>
 #include <string.h>
 
-/* Delay before the core retries to undo a reservation after an allocation failed. */
-#define UNDO_RETRY_US 100000
-
 static bool is_missing(const bide_job *job)
 {
     return job->body == NULL && job->body_size > 0;
@@ -76,81 +73,6 @@ bool bi_body_fetch_keep(bide_op *op, const struct bi_body *bodies)
 
 /* ---- reservations ---- */
 
-/* Removes a job whose cancellation was requested while it was reserved. The caller has
- * journalled the change. */
-static void remove_cancelled(struct core *core, struct job *job)
-{
-    COUNT(core, topic_of(core, job), deletes);
-    bi_op_finish_remove(core, job, BIDE_EVENT_DELETED);
-}
-
-/* The job has no holder, and there is no memory to journal the undo. Until the retry it remains
- * reserved; the lease timer is free, because a lease without a reply has not started. */
-static void retry_undo_later(struct core *core, struct job *job)
-{
-    assert(ext_of(core, job)->reply_pending);
-    bi_timers_set(&core->mono, &ext_of(core, job)->timer, core->now.mono + UNDO_RETRY_US);
-}
-
-void bi_lease_undo_grant(struct core *core, struct job *job)
-{
-    struct job_ext *ext = ext_of(core, job);
-    assert(ext->reply_pending && ext->abandoned);
-
-    bool cancelled = (job->flags & JOB_CANCEL_WANTED) != 0;
-    bool written = cancelled || (job->flags & JOB_STARTED) != 0 || ext->expires_at != 0 ||
-                   ext->prev_state != BIDE_STATE_READY;
-    /* Covers every case in which bi_lease_grant() has journalled the job: what the store knows
-     * of the reservation must be undone there, too. */
-    if (written && bi_journal_change(core, job) != BIDE_OK) {
-        retry_undo_later(core, job);
-        return;
-    }
-
-    /* There is no reply yet, so no client holds the lease: remove the job now. */
-    if (cancelled) {
-        remove_cancelled(core, job);
-        return;
-    }
-    if (ext->counters.reserves > 0)
-        ext->counters.reserves--;
-    bi_lease_restore_state(core, job);
-}
-
-/* Detaches a reservation from its op. Marks it in the journal, too: if a later change of the job
- * is rolled back, the reservation reappears and is undone then. Returns the job, or NULL if the
- * reservation has ended or its lease has started. */
-static struct job *abandon(struct core *core, const bide_job *snapshot)
-{
-    struct job *job = bi_lease_find_job(core, snapshot);
-    bi_journal_abandon_lease(core, snapshot->id, snapshot->token);
-
-    if (job == NULL || !ext_of(core, job)->reply_pending)
-        return NULL;
-    ext_of(core, job)->abandoned = true;
-    return job;
-}
-
-static void undo_reservation(struct core *core, const bide_job *snapshot)
-{
-    struct job *job = abandon(core, snapshot);
-    if (job != NULL)
-        bi_lease_undo_grant(core, job);
-}
-
-void bi_lease_undo_reserve(struct core *core, bide_op *op, struct bi_now now)
-{
-    core->now = now;
-    core->hold = 0;
-    if (op->private_.status != BIDE_OK) /* the op has reserved no job */
-        return;
-
-    bide_job *jobs;
-    size_t count = bi_op_result_reserved(op, &jobs);
-    for (size_t i = 0; i < count; i++)
-        undo_reservation(core, &jobs[i]);
-}
-
 uint64_t bi_core_parked(const struct core *core)
 {
     return core->waiters.parked;
@@ -169,22 +91,22 @@ void bi_waiter_unpark(struct core *core, bide_op *op)
 static void bury_unreadable(struct core *core, struct job *job, const char *reason)
 {
     struct job_ext *ext = ext_of(core, job);
-    bide_buf *text = bi_core_reason(core, reason);
+    bide_buf *text = bi_retry_reason(core, (bide_slice){reason, strlen(reason)});
 
     if (bi_journal_change(core, job) != BIDE_OK) {
         bide_buf_unref(text);
-        retry_undo_later(core, job);
+        bi_lease_retry_undo(core, job);
         return;
     }
 
     if ((job->flags & JOB_CANCEL_WANTED) != 0) {
         bide_buf_unref(text);
-        remove_cancelled(core, job);
+        bi_op_finish_remove_counted(core, job);
         return;
     }
     if (text != NULL)
         bi_job_ext_set_text(core, &ext->last_error, text);
-    bi_op_finish_bury(core, job, BIDE_KEEP);
+    bi_retry_bury(core, job, BIDE_KEEP);
 }
 
 /* Supplies the body of one reserved job. Returns false if the reservation has ended or the body
@@ -199,7 +121,7 @@ static bool supply_leased(struct core *core, bide_job *snapshot, const struct bi
     if (body->body == NULL) {
         *reason = body->reason;
         /* Before burying: if the burial is rolled back, the reservation must be undone. */
-        abandon(core, snapshot);
+        bi_lease_abandon(core, snapshot);
         bury_unreadable(core, job, body->reason);
         return false;
     }
@@ -235,7 +157,7 @@ static size_t supply_all(struct core *core, bide_job *jobs, size_t count,
         if (held) {
             close_gap(jobs, i, kept++);
         } else {
-            abandon(core, &jobs[i]);
+            bi_lease_abandon(core, &jobs[i]);
             bide_job_clear(&jobs[i]);
         }
         bodies += body_missing;

@@ -35,6 +35,9 @@ enum timer_kind {
     TIMER_KINDS
 };
 
+/* After this time the core repeats what failed for lack of memory. */
+#define BI_NOMEM_RETRY_US 100000
+
 /* Jobs that a sliced op visits in one slice. */
 #define SLICE 1000
 
@@ -248,14 +251,25 @@ uint64_t bi_job_key_hash(const struct core *core, const struct topic *topic, bid
 /* Removes a job and notifies the calls that wait for its end. BIDE_OK or BIDE_ENOMEM; it cannot
  * fail if the change was journalled in the open batch before. */
 int bi_op_finish_remove(struct core *core, struct job *job, bide_event_kind event);
+/* The same for a delete, which is counted. */
+int bi_op_finish_remove_counted(struct core *core, struct job *job);
+
 /* After a failure: requeues with retry_in (negative: backoff), or buries at the retry limit. */
-void bi_op_finish_retry(struct core *core, struct job *job, int64_t retry_in,
-                        bide_event_kind event);
+void bi_retry_or_bury(struct core *core, struct job *job, int64_t retry_in, bide_event_kind event);
+void bi_retry_bury(struct core *core, struct job *job, int64_t priority);
+/* A text for last_error of a job, cut at max_error_size. NULL when out of memory. */
+bide_buf *bi_retry_reason(const struct core *core, bide_slice text);
+/* Returns the delay in microseconds, a multiple of 1000. base and max 0 select the defaults.
+ * Requires failures >= 1. */
+int64_t bi_retry_delay(uint32_t failures, int64_t base, int64_t max, struct bi_random *random);
+#define BI_BACKOFF_BASE INT64_C(5000000)          /* 5 s, in us */
+#define BI_BACKOFF_MAX  INT64_C(3600000000)       /* 1 h */
+#define BI_BACKOFF_END  INT64_C(4294967295000000) /* 136 years: no delay is longer */
+
 /* Ends the lease, if any. The job becomes ready, or delayed on the boot-time clock. */
 void bi_lease_requeue(struct core *core, struct job *job, int64_t delay);
-void bi_op_finish_bury(struct core *core, struct job *job, int64_t priority);
-/* Returns a job whose reserve was never replied to, to its previous state and place. */
-void bi_lease_restore_state(struct core *core, struct job *job);
+/* Clears what belongs to the lease of a job that has left the state reserved. */
+void bi_lease_end(struct core *core, struct job *job);
 
 /* Reserves a job that is ready, delayed or buried. BIDE_OK, or BIDE_ENOMEM with nothing changed. */
 int bi_lease_grant(struct core *core, struct job *job);
@@ -293,9 +307,6 @@ unsigned bi_op_finish_retire_excess(struct core *core, struct topic *topic, unsi
 
 /* Finishes one job, for finish_many, finish_and_reserve and done. */
 int bi_op_finish_item(struct core *core, bide_op *op, bide_finish_item *item);
-
-/* A text for last_error of a job, cut at max_error_size. NULL when out of memory. */
-bide_buf *bi_core_reason(const struct core *core, const char *text);
 
 void bi_snapshot_fill(struct core *core, const struct job *job, bide_job *out, bool with_body);
 
@@ -350,6 +361,12 @@ static inline int64_t bi_lease_touched_at(const struct job_ext *ext)
 #define EXT_TIME_done(core, ext)     (ext)->done
 /* Undoes a reservation that was never replied to: the job is as before, and nothing is counted. */
 void bi_lease_undo_grant(struct core *core, struct job *job);
+/* Undoes it later, because memory is lacking now. Until then the job remains reserved. */
+void bi_lease_retry_undo(struct core *core, struct job *job);
+/* Detaches a reservation from its op. Marks it in the journal, too: if a later change of the job
+ * is rolled back, the reservation reappears and is undone then. Returns the job, or NULL if the
+ * reservation has ended or its lease has started. */
+struct job *bi_lease_abandon(struct core *core, const bide_job *snapshot);
 
 /* The delayed job of a topic that is due first, on either clock, of those delayed not after
  * bound (BI_NEVER: of all); NULL for none. */
@@ -367,6 +384,9 @@ void bi_fire_due_mono(struct core *core, struct timer *timer);
 void bi_fire_due_wall(struct core *core, struct timer *timer);
 void bi_fire_pause(struct core *core, struct timer *timer);
 void bi_fire_waiter(struct core *core, struct timer *timer);
+
+/* A string literal as a slice. */
+#define BI_SLICE(literal) ((bide_slice){literal, sizeof(literal) - 1})
 
 /* Milliseconds to microseconds and back; ms_up() rounds up, as deadlines do. */
 static inline int64_t us_of(int64_t ms)

@@ -73,10 +73,8 @@ static bool key_is_taken(const struct core *core, const struct topic *topic,
 static void resolve_unfinished(struct core *core, struct job *job, const struct bi_image *image,
                                bide_buf *reason)
 {
-    struct topic *topic = topic_of(core, job);
     if (image->cancel_wanted) {
-        COUNT(core, topic, deletes);
-        bi_op_finish_remove(core, job, BIDE_EVENT_DELETED);
+        bi_op_finish_remove_counted(core, job);
         return;
     }
 
@@ -84,8 +82,8 @@ static void resolve_unfinished(struct core *core, struct job *job, const struct 
     bi_job_ext_set_text(core, &ext->last_error, bide_buf_ref(reason));
     count_up(&ext->counters.timeouts);
     count_up(&ext->failures);
-    COUNT(core, topic, timeouts);
-    bi_op_finish_retry(core, job, -1, BIDE_EVENT_TIMED_OUT);
+    COUNT(core, topic_of(core, job), timeouts);
+    bi_retry_or_bury(core, job, -1, BIDE_EVENT_TIMED_OUT);
 }
 
 /* True if the job was reserved at an orderly stop and its holder outlives the process. After a
@@ -212,8 +210,9 @@ int bi_load_job(struct core *core, const struct bi_image *image, struct bi_now n
 
     /* Allocate the text now: resolving an unfinished job must not fail. */
     bide_buf *reason =
-        image->started ? bi_core_reason(core, "the queue was restarted while the job was reserved")
-                       : NULL;
+        image->started
+            ? bi_retry_reason(core, BI_SLICE("the queue was restarted while the job was reserved"))
+            : NULL;
     if (image->started && reason == NULL)
         return BIDE_ENOMEM;
 

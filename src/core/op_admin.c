@@ -271,8 +271,7 @@ int bi_exec_cancel(struct core *core, bide_op *op)
         return BIDE_OK;
     }
 
-    COUNT(core, topic_of(core, job), deletes);
-    return bi_op_finish_remove(core, job, BIDE_EVENT_DELETED);
+    return bi_op_finish_remove_counted(core, job);
 }
 
 /* One slice. The topic is pinned by the caller. */

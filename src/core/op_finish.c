@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * op_finish - the end of a reservation: delete, done, release, give_back, fail, bury; touch, which
- * extends it; and the timers: the ttr ran out, a retention ended, a job expired.
+ * op_finish - the ops of the holder of a lease: delete, done, release, give_back, fail, bury, touch;
+ * and the timers that remove jobs: a retention ended, a job expired.
  *
  * Failure    Everything that can fail precedes the first change of a job. Timers that run out of
  *            memory are set again, 100 ms later.
  */
 #include "core/core_internal.h"
-#include "core/retry.h"
 #include "op/op_result.h"
 
 #include <assert.h>
@@ -33,50 +32,23 @@ static struct job *find_current(struct core *core, uint64_t id)
     return bi_job_find(core, id);
 }
 
-static int error_lease_lost(bide_op *op, uint64_t id)
-{
-    return bi_core_error(op, BIDE_LEASE_LOST,
-                         "%s: the lease on job %llu ran out, or was never yours",
-                         bide_op_name(op->kind), (unsigned long long)id);
-}
-
-/* Finds a job for an op with this token. Without a token (0) only jobs that are not reserved. */
+/* Finds a job for an op with this token. Without a token (0) only jobs that are not reserved, except
+ * for ops that only the holder of the lease may run. */
 static int find_with_token(struct core *core, bide_op *op, uint64_t id, uint64_t token,
-                           struct job **job)
+                           bool holder_only, struct job **job)
 {
     *job = find_current(core, id);
     if (*job == NULL)
         return bi_core_error_no_job(op, id);
+
     bool reserved = (*job)->state == BIDE_STATE_RESERVED;
-    if (token == 0 && reserved)
+    if (reserved && token == 0 && !holder_only)
         return bi_core_error_reserved(op, *job);
-    if (token != 0 && (!reserved || ext_of(core, *job)->token != token))
-        return error_lease_lost(op, id);
+    if ((token != 0 || holder_only) && (!reserved || ext_of(core, *job)->token != token))
+        return bi_core_error(op, BIDE_LEASE_LOST,
+                             "%s: the lease on job %llu ran out, or was never yours",
+                             bide_op_name(op->kind), (unsigned long long)id);
     return BIDE_OK;
-}
-
-/* The same for ops that only the holder of the lease may run. */
-static int find_leased(struct core *core, bide_op *op, uint64_t id, uint64_t token,
-                       struct job **job)
-{
-    *job = find_current(core, id);
-    if (*job == NULL)
-        return bi_core_error_no_job(op, id);
-    if ((*job)->state != BIDE_STATE_RESERVED || ext_of(core, *job)->token != token)
-        return error_lease_lost(op, id);
-    return BIDE_OK;
-}
-
-/* The same for ops that are not allowed on a buried or done job. */
-static int find_unfinished(struct core *core, bide_op *op, uint64_t id, uint64_t token,
-                           struct job **job)
-{
-    int code = find_with_token(core, op, id, token, job);
-    if (code != BIDE_OK)
-        return code;
-    assert(*job != NULL);
-    bool finished = (*job)->state == BIDE_STATE_BURIED || (*job)->state == BIDE_STATE_DONE;
-    return finished ? bi_core_error_wrong_state(op, *job) : BIDE_OK;
 }
 
 /* ---- shared steps ---- */
@@ -100,6 +72,12 @@ int bi_op_finish_remove(struct core *core, struct job *job, bide_event_kind even
     return remove_job(core, job, event, event == BIDE_EVENT_DONE);
 }
 
+int bi_op_finish_remove_counted(struct core *core, struct job *job)
+{
+    COUNT(core, topic_of(core, job), deletes);
+    return bi_op_finish_remove(core, job, BIDE_EVENT_DELETED);
+}
+
 /* A delete by the holder means that the work is done, as in the beanstalk protocol. */
 static int delete_job(struct core *core, bide_op *op, struct job *job, uint64_t token)
 {
@@ -109,126 +87,39 @@ static int delete_job(struct core *core, bide_op *op, struct job *job, uint64_t 
     return remove_job(core, job, BIDE_EVENT_DELETED, token != 0);
 }
 
-static int delete_cancelled(struct core *core, bide_op *op, struct job *job)
+/* The same for an op that would requeue or bury the job, and for a job that is not finished yet. If
+ * its cancellation was requested, removes it instead and sets *job to NULL. */
+static int find_to_requeue(struct core *core, bide_op *op, uint64_t id, uint64_t token,
+                           bool holder_only, struct job **job)
 {
-    return delete_job(core, op, job, 0);
-}
+    int code = find_with_token(core, op, id, token, holder_only, job);
+    if (code != BIDE_OK)
+        return code;
 
-static void end_lease(struct core *core, struct job *job)
-{
-    struct job_ext *ext = ext_of(core, job);
-    job->flags &= (uint8_t) ~(JOB_STARTED | JOB_DUE_WALL | JOB_CANCEL_WANTED);
-    if (ext == NULL)
-        return;
-
-    /* A lease that ends before its reply counts as one that started now. */
-    ext->reserved = bi_lease_started_at(core, ext);
-    ext->touched = bi_lease_touched_at(ext);
-    ext->token = 0;
-    ext->reply_pending = ext->abandoned = false;
-    bi_job_ext_set_text(core, &ext->progress, NULL);
-}
-
-void bi_lease_requeue(struct core *core, struct job *job, int64_t delay)
-{
-    assert(delay >= 0);
-
-    bi_job_leave(core, job);
-    end_lease(core, job);
-    job->due = delay > 0 ? core->now.mono + delay : 0;
-    bi_job_enter(core, job, delay > 0 ? BIDE_STATE_DELAYED : BIDE_STATE_READY);
-}
-
-void bi_lease_restore_state(struct core *core, struct job *job)
-{
-    struct job_ext *ext = ext_of(core, job);
-    assert(job->state == BIDE_STATE_RESERVED && ext->reply_pending);
-
-    bide_state state = (bide_state)ext->prev_state;
-    bi_job_leave(core, job);
-    ext->reply_pending = false; /* it was no lease: end_lease() records no times */
-    end_lease(core, job);
-
-    job->flags |= ext->prev_flags;
-    bi_job_enter_restored(core, job, state);
-
-    /* Calls that began to wait while the job was reserved wait for this, too. */
-    if (state == BIDE_STATE_BURIED)
-        bi_waiters_notify(core, job, state, false);
-}
-
-void bi_op_finish_bury(struct core *core, struct job *job, int64_t priority)
-{
-    struct job_ext *ext = ext_of(core, job);
-    assert(ext != NULL && job->state != BIDE_STATE_BURIED && job->state != BIDE_STATE_DONE);
-
-    bi_job_leave(core, job);
-    end_lease(core, job);
-
-    if (priority != BIDE_KEEP)
-        job->priority = (uint32_t)priority;
-    ext->buried = core->now.mono;
-    count_up(&ext->counters.buries);
-
-    bi_job_enter(core, job, BIDE_STATE_BURIED);
-    COUNT(core, topic_of(core, job), buries);
-
-    bi_event_emit(core, BIDE_EVENT_BURIED, job);
-    bi_waiters_notify(core, job, BIDE_STATE_BURIED, false);
-}
-
-void bi_op_finish_retry(struct core *core, struct job *job, int64_t retry_in, bide_event_kind event)
-{
-    const struct job_ext *ext = ext_of(core, job);
-    if (ext->max_retries != BIDE_NO_RETRY_LIMIT && ext->failures > (uint32_t)ext->max_retries) {
-        bi_event_emit_as(core, event, job, BIDE_STATE_BURIED);
-        bi_op_finish_bury(core, job, BIDE_KEEP);
-        return;
-    }
-
-    if (retry_in < 0)
-        retry_in =
-            bi_retry_delay(ext->failures, ext->backoff_base, ext->backoff_max, &core->random);
-
-    bi_lease_requeue(core, job, retry_in);
-    bi_job_set_delay(job, retry_in);
-    bi_event_emit(core, event, job);
-}
-
-/* Copies a text for last_error, cut at the limit. *out is NULL if the text is empty. */
-static int new_error_text(const struct core *core, bide_slice text, bide_buf **out)
-{
-    *out = NULL;
-    if (text.size == 0)
+    assert(*job != NULL);
+    if ((*job)->state == BIDE_STATE_BURIED || (*job)->state == BIDE_STATE_DONE)
+        return bi_core_error_wrong_state(op, *job);
+    if (((*job)->flags & JOB_CANCEL_WANTED) == 0)
         return BIDE_OK;
-    size_t max = core->limits.max_error_size;
-    *out = bide_buf_new(text.data, text.size < max ? text.size : max);
-    return *out == NULL ? BIDE_ENOMEM : BIDE_OK;
+
+    code = delete_job(core, op, *job, 0);
+    *job = NULL;
+    return code;
 }
 
-bide_buf *bi_core_reason(const struct core *core, const char *text)
+/* Does everything of a change that can fail, and sets last_error. An empty text keeps the last one. */
+static int prepare_change(struct core *core, bide_op *op, struct job *job, bide_slice text)
 {
-    bide_buf *buf;
-    return new_error_text(core, (bide_slice){text, strlen(text)}, &buf) == BIDE_OK ? buf : NULL;
-}
+    struct job_ext *ext = bi_job_ensure_ext(core, job);
+    bide_buf *copy = ext == NULL || text.size == 0 ? NULL : bi_retry_reason(core, text);
+    bool failed = ext == NULL || (copy == NULL && text.size > 0);
 
-static void set_last_error(struct core *core, struct job_ext *ext, bide_buf *text)
-{
-    if (text != NULL)
-        bi_job_ext_set_text(core, &ext->last_error, text);
-}
-
-/* Does everything of a change with a text that can fail. Afterwards the change cannot fail. */
-static int prepare_change(struct core *core, bide_op *op, struct job *job, bide_slice text,
-                          bide_buf **out)
-{
-    *out = NULL;
-    if (bi_job_ensure_ext(core, job) == NULL || new_error_text(core, text, out) != BIDE_OK)
-        return bi_core_error_code(op, BIDE_ENOMEM);
-    if (bi_journal_change(core, job) != BIDE_OK) {
-        bide_buf_unref(*out);
+    if (failed || bi_journal_change(core, job) != BIDE_OK) {
+        bide_buf_unref(copy);
         return bi_core_error_code(op, BIDE_ENOMEM);
     }
+    if (copy != NULL)
+        bi_job_ext_set_text(core, &ext->last_error, copy);
     return BIDE_OK;
 }
 
@@ -237,7 +128,7 @@ static int prepare_change(struct core *core, bide_op *op, struct job *job, bide_
 int bi_exec_delete(struct core *core, bide_op *op)
 {
     struct job *job;
-    int code = find_with_token(core, op, op->lease.id, op->lease.token, &job);
+    int code = find_with_token(core, op, op->lease.id, op->lease.token, false, &job);
     return code != BIDE_OK ? code : delete_job(core, op, job, op->lease.token);
 }
 
@@ -269,7 +160,7 @@ static void retain_result(struct core *core, struct job *job, bide_buf *result, 
     assert(ext != NULL && retain > 0);
 
     bi_job_leave(core, job);
-    end_lease(core, job);
+    bi_lease_end(core, job);
 
     ext->done = core->now.mono;
     bi_job_ext_set_text(core, &ext->result, result);
@@ -333,7 +224,7 @@ static int done(struct core *core, bide_op *op, bide_finish_item *item, struct j
 int bi_op_finish_item(struct core *core, bide_op *op, bide_finish_item *item)
 {
     struct job *job;
-    int code = find_with_token(core, op, item->id, item->token, &job);
+    int code = find_with_token(core, op, item->id, item->token, false, &job);
     if (code == BIDE_OK)
         code = item->keep ? done(core, op, item, job) : delete_job(core, op, job, item->token);
 
@@ -377,11 +268,9 @@ int bi_exec_release(struct core *core, bide_op *op)
 {
     bide_release_args *args = &op->release;
     struct job *job;
-    int code = find_leased(core, op, args->id, args->token, &job);
-    if (code != BIDE_OK)
+    int code = find_to_requeue(core, op, args->id, args->token, true, &job);
+    if (code != BIDE_OK || job == NULL)
         return code;
-    if ((job->flags & JOB_CANCEL_WANTED) != 0)
-        return delete_cancelled(core, op, job);
 
     if (bi_journal_change(core, job) != BIDE_OK)
         return bi_core_error_code(op, BIDE_ENOMEM);
@@ -400,12 +289,9 @@ int bi_exec_release(struct core *core, bide_op *op)
 int bi_exec_give_back(struct core *core, bide_op *op)
 {
     struct job *job;
-    int code = find_leased(core, op, op->lease.id, op->lease.token, &job);
-    if (code != BIDE_OK)
+    int code = find_to_requeue(core, op, op->lease.id, op->lease.token, true, &job);
+    if (code != BIDE_OK || job == NULL)
         return code;
-
-    if ((job->flags & JOB_CANCEL_WANTED) != 0)
-        return delete_cancelled(core, op, job);
 
     /* Journal only what the store knows: this reservation (JOB_STARTED), or a lease that an
      * earlier process stored. Otherwise the store has the job as ready. */
@@ -419,105 +305,31 @@ int bi_exec_give_back(struct core *core, bide_op *op)
     return BIDE_OK;
 }
 
-/*
- * Prepares one reserved job for an orderly stop. A lease that outlives the process is stored
- * with its remaining time, by journalling a change. A job whose reservation would count as a
- * failure is requeued.
- */
-static void stop(struct core *core, struct job *job)
-{
-    bool keep = bi_lease_outlives_process(core, ext_of(core, job));
-    bool started = (job->flags & JOB_STARTED) != 0;
-    bool cancelled = (job->flags & JOB_CANCEL_WANTED) != 0;
-
-    /* A cancelled job stays reserved: the restart removes it. */
-    if ((!keep && (!started || cancelled)) || bi_journal_change(core, job) != BIDE_OK || keep)
-        return;
-    bi_lease_requeue(core, job, 0);
-    bi_event_emit(core, BIDE_EVENT_RELEASED, job);
-}
-
-/* Prepares the reserved jobs of a topic, from ref on (0: the first). Returns where to continue. */
-static uint32_t stop_topic(struct core *core, const struct topic *topic, uint32_t ref,
-                           unsigned *budget)
-{
-    const struct job_list *list = &topic->lists[BIDE_STATE_RESERVED];
-    struct job *job = ref != 0 ? job_at(core, ref) : bi_job_list_next(core, list, NULL);
-    for (; job != NULL && *budget > 0; --*budget) {
-        struct job *next = bi_job_list_next(core, list, job);
-        assert(job->state == BIDE_STATE_RESERVED);
-        stop(core, job);
-        job = next;
-    }
-    return job == NULL ? 0 : job->self;
-}
-
-bool bi_lease_prepare_stop(struct core *core, struct bi_now now, unsigned budget)
-{
-    assert(core->closed && budget > 0);
-
-    core->now = now;
-    if (!core->stop.begun) {
-        core->stop.begun = true;
-        /* The batch marks stored leases as valid. It is needed even if no job changes: leases of
-         * jobs that are not loaded yet stay valid by it. */
-        if (core->keep_leases || core->lease_from < core->first_order)
-            bi_journal_force_batch(core);
-    }
-
-    if (core->stop.failed)
-        return false;
-
-    const struct topic *topic;
-
-    while ((topic = bi_topic_at_or_after(core, core->stop.serial)) != NULL) {
-        if (budget == 0)
-            return true;
-        uint64_t serial = topic->serial;
-        uint32_t next = stop_topic(core, topic, core->stop.job, &budget);
-        core->stop.serial = serial + (next == 0);
-        core->stop.job = next;
-        budget -= budget > 0; /* a topic without reserved jobs is work, too */
-    }
-    return false;
-}
-
-bool bi_lease_restart_stop(struct core *core)
-{
-    bool failed = core->stop.failed;
-    if (failed)
-        memset(&core->stop, 0, sizeof(core->stop));
-    return failed;
-}
-
 int bi_exec_fail(struct core *core, bide_op *op)
 {
     bide_fail_args *args = &op->fail;
     struct job *job;
-    int code = find_unfinished(core, op, args->id, args->token, &job);
+    int code = find_to_requeue(core, op, args->id, args->token, false, &job);
     if (code != BIDE_OK)
         return code;
 
     args->delay_ms = 0;
-    if ((job->flags & JOB_CANCEL_WANTED) != 0) {
-        code = delete_cancelled(core, op, job);
+    if (job == NULL) {
         args->state = BIDE_STATE_GONE;
-        return code;
+        return BIDE_OK;
     }
 
-    bide_buf *text;
-    code = prepare_change(core, op, job, args->error, &text);
+    code = prepare_change(core, op, job, args->error);
     if (code != BIDE_OK)
         return code;
 
     struct job_ext *ext = ext_of(core, job);
-    set_last_error(core, ext, text);
     count_up(&ext->counters.fails);
     count_up(&ext->failures);
     COUNT(core, topic_of(core, job), fails);
 
-    bi_op_finish_retry(core, job, args->retry_in_ms == BIDE_KEEP ? -1 : us_of(args->retry_in_ms),
-                       BIDE_EVENT_FAILED);
+    bi_retry_or_bury(core, job, args->retry_in_ms == BIDE_KEEP ? -1 : us_of(args->retry_in_ms),
+                     BIDE_EVENT_FAILED);
 
     args->state = (bide_state)job->state;
     if (job->state == BIDE_STATE_DELAYED)
@@ -529,21 +341,14 @@ int bi_exec_bury(struct core *core, bide_op *op)
 {
     bide_bury_args *args = &op->bury;
     struct job *job;
-    int code = find_unfinished(core, op, args->id, args->token, &job);
-    if (code != BIDE_OK)
+    int code = find_to_requeue(core, op, args->id, args->token, false, &job);
+    if (code != BIDE_OK || job == NULL)
         return code;
 
-    if ((job->flags & JOB_CANCEL_WANTED) != 0)
-        return delete_cancelled(core, op, job);
-
-    bide_buf *text;
-    code = prepare_change(core, op, job, args->reason, &text);
-    if (code != BIDE_OK)
-        return code;
-
-    set_last_error(core, ext_of(core, job), text);
-    bi_op_finish_bury(core, job, args->priority);
-    return BIDE_OK;
+    code = prepare_change(core, op, job, args->reason);
+    if (code == BIDE_OK)
+        bi_retry_bury(core, job, args->priority);
+    return code;
 }
 
 /* ---- touch ---- */
@@ -603,7 +408,7 @@ static void extend(struct core *core, struct job *job, int64_t until)
 static int touch(struct core *core, bide_op *op, bide_touch_item *item)
 {
     struct job *job;
-    int code = find_leased(core, op, item->id, item->token, &job);
+    int code = find_with_token(core, op, item->id, item->token, true, &job);
     if (code != BIDE_OK)
         return code;
 
@@ -667,56 +472,6 @@ int bi_exec_touch_many(struct core *core, bide_op *op)
 #define RETIRE_BACKLOG  20000
 #define RETIRE_RETRY_US 1000000
 
-/* Out of memory: fires again in 100 ms. */
-static void retry_later(struct timers *timers, struct timer *timer, int64_t now)
-{
-    bi_timers_set(timers, timer, now + 100000);
-}
-
-void bi_fire_lease(struct core *core, struct timer *timer)
-{
-    struct job_ext *ext = BI_TIMER_OWNER(timer, struct job_ext, timer);
-    struct job *job = job_at(core, ext->job);
-    assert(job->state == BIDE_STATE_RESERVED);
-
-    /* Not a lease: a reservation that is to be undone, now or in a retry. */
-    if (ext->reply_pending) {
-        assert(ext->abandoned);
-        bi_lease_undo_grant(core, job);
-        return;
-    }
-
-    bool limited = ext->max_retries != BIDE_NO_RETRY_LIMIT;
-    bide_buf *text = limited ? bi_core_reason(core, "ttr ran out") : NULL;
-    if ((limited && text == NULL) || bi_journal_change(core, job) != BIDE_OK) {
-        bide_buf_unref(text);
-        retry_later(&core->mono, timer, core->now.mono);
-        return;
-    }
-
-    struct topic *topic = topic_of(core, job);
-    count_up(&ext->counters.timeouts);
-    COUNT(core, topic, timeouts);
-
-    if ((job->flags & JOB_CANCEL_WANTED) != 0) {
-        bide_buf_unref(text);
-        bi_event_emit_as(core, BIDE_EVENT_TIMED_OUT, job, BIDE_STATE_GONE);
-        COUNT(core, topic, deletes);
-        bi_op_finish_remove(core, job, BIDE_EVENT_DELETED);
-        return;
-    }
-
-    if (!limited) {
-        bi_lease_requeue(core, job, 0);
-        bi_event_emit(core, BIDE_EVENT_TIMED_OUT, job);
-        return;
-    }
-
-    set_last_error(core, ext, text);
-    count_up(&ext->failures);
-    bi_op_finish_retry(core, job, -1, BIDE_EVENT_TIMED_OUT);
-}
-
 void bi_fire_retention(struct core *core, struct timer *timer)
 {
     struct job *job = job_at(core, BI_TIMER_OWNER(timer, struct job_ext, timer)->job);
@@ -728,7 +483,7 @@ void bi_fire_retention(struct core *core, struct timer *timer)
     }
 
     if (bi_journal_change(core, job) != BIDE_OK) {
-        retry_later(&core->mono, timer, core->now.mono);
+        bi_timers_set(&core->mono, timer, core->now.mono + BI_NOMEM_RETRY_US);
         return;
     }
 
@@ -742,7 +497,7 @@ void bi_fire_expiry(struct core *core, struct timer *timer)
 
     /* The expiry timer runs on the wall clock, so the retry does, too. */
     if (bi_journal_change(core, job) != BIDE_OK) {
-        retry_later(&core->wall, timer, core->now.wall);
+        bi_timers_set(&core->wall, timer, core->now.wall + BI_NOMEM_RETRY_US);
         return;
     }
     COUNT(core, topic_of(core, job), expired);

@@ -101,10 +101,8 @@ static void expire_if_due(struct core *core, struct job *job)
 static void insert(struct core *core, struct job *job, struct job *holder,
                    const struct bi_image *image)
 {
-    if (holder != NULL) {
-        COUNT(core, topic_of(core, holder), deletes);
-        bi_op_finish_remove(core, holder, BIDE_EVENT_DELETED);
-    }
+    if (holder != NULL)
+        bi_op_finish_remove_counted(core, holder);
 
     /* Only now: a put that failed does not use up an id. */
     core->next_id++;

@@ -1,17 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * op_reserve - reserving jobs: the lease, the four strategies, and waiting.
+ * op_reserve - reserving jobs: the four strategies, and waiting.
  *
  * A reserve chooses a topic for each job by its strategy and grants a lease on the best ready job
  * of it. If no topic has a ready job, the op waits in the lines of its topics (core/waiter.h).
  *
- * Ordering   A lease starts with the reply, not with the reservation: a slow commit or a slow read
- *            of a body must not use up the ttr.
  * Failure    Out of memory leaves the jobs that were granted before; a reserve without any fails.
  * Cost       Each job costs a choice among the topics: O(1) for few topics, O(n / 32) for many.
  */
 #include "core/core_internal.h"
-#include "op/op_result.h"
 
 #include <assert.h>
 #include <string.h>
@@ -23,124 +20,6 @@
  */
 #define TAKE_WORK      50
 #define DRAWN_PER_UNIT 4
-
-/* ---- the lease ---- */
-
-static void start_lease(struct core *core, struct job *job)
-{
-    struct job_ext *ext = ext_of(core, job);
-    assert(job->state == BIDE_STATE_RESERVED);
-    bi_lease_set_times(core, job, ext);
-    bi_timers_set(&core->mono, &ext->timer, job->due);
-
-    /* A rollback must not revert the start, because the client knows of the lease: the saved
-     * copies start, too. */
-    if ((job->flags & JOB_DIRTY) != 0)
-        bi_journal_start_lease(core, job->id, ext->token);
-}
-
-struct job *bi_lease_find_job(const struct core *core, const bide_job *snapshot)
-{
-    struct job *job = bi_job_lookup(core, snapshot->id);
-    bool held = job != NULL && job->state == BIDE_STATE_RESERVED &&
-                ext_of(core, job)->token == snapshot->token;
-    return held ? job : NULL;
-}
-
-static void start_job_lease(struct core *core, bide_job *snapshot)
-{
-    struct job *job = bi_lease_find_job(core, snapshot);
-    if (job == NULL) {
-        /* The token was used before the reply. If that use is rolled back, the job returns with
-         * a lease that has started. */
-        bi_journal_start_lease(core, snapshot->id, snapshot->token);
-        return;
-    }
-
-    if (!ext_of(core, job)->reply_pending)
-        return;
-    start_lease(core, job);
-
-    snapshot->left_ms = ms_up(job->due - core->now.mono);
-    snapshot->reserved_ms = ms_down(wall_of(core, core->now.mono));
-}
-
-static void start_op_leases(struct core *core, bide_op *op)
-{
-    bide_job *jobs;
-    size_t count = bi_op_result_reserved(op, &jobs);
-    for (size_t i = 0; i < count; i++)
-        start_job_lease(core, &jobs[i]);
-}
-
-void bi_lease_start(struct core *core, bide_op *op, struct bi_now now)
-{
-    core->now = now;
-    start_op_leases(core, op);
-}
-
-void bi_lease_start_if_committed(struct core *core, bide_op *op)
-{
-    /* A later commit starts the leases of an op that is held (bi_lease_start). */
-    if (core->journal.on && op->private_.hold <= core->journal.committed)
-        start_op_leases(core, op);
-}
-
-int bi_lease_grant(struct core *core, struct job *job)
-{
-    assert(job->state == BIDE_STATE_READY || job->state == BIDE_STATE_DELAYED ||
-           job->state == BIDE_STATE_BURIED);
-
-    struct job_ext *ext = bi_job_ensure_ext(core, job);
-    if (ext == NULL)
-        return BIDE_ENOMEM;
-
-    bool limited = ext->max_retries != BIDE_NO_RETRY_LIMIT;
-    /* A ready job without a retry limit would be ready again after a crash: its reservation is
-     * not stored. The exception is a job that expires: a reserved one no longer does. */
-    bool expires = ext->expires_at != 0 && ext->counters.reserves == 0;
-    bool written = limited || expires || job->state != BIDE_STATE_READY;
-
-    if (written && bi_journal_change(core, job) != BIDE_OK)
-        return BIDE_ENOMEM;
-
-    if (core->journal.on) {
-        bi_journal_depend_on(core, job->id);
-        bi_journal_reserve_token(core, core->next_token);
-    }
-
-    /* What is needed to undo the reservation, if the op fails before its reply. */
-    if (job->state == BIDE_STATE_READY)
-        ext->ready = bi_job_ready_since(core, job);
-    ext->reply_pending = core->journal.on;
-    ext->abandoned = false;
-    ext->prev_state = job->state;
-    ext->prev_flags = job->flags & (JOB_READY_BEFORE | JOB_DUE_WALL);
-    job->flags &= (uint8_t)~JOB_READY_BEFORE;
-
-    bi_job_leave(core, job);
-    job->flags &= (uint8_t) ~(JOB_DUE_WALL | JOB_STARTED | JOB_CANCEL_WANTED);
-    if (limited)
-        job->flags |= JOB_STARTED;
-
-    ext->token = bi_token_of(&core->tokens, core->next_token++);
-    count_up(&ext->counters.reserves);
-    ext->lease_touches = 0;
-
-    int64_t since = job->since;
-    if (!ext->reply_pending)
-        bi_lease_set_times(core, job, ext);
-
-    /* Until the lease starts, since keeps the time of the previous state: an undo needs it. The
-     * list of reserved jobs is in the order of tokens, so it does not depend on since. */
-    bi_job_enter(core, job, BIDE_STATE_RESERVED);
-    if (ext->reply_pending)
-        job->since = since;
-
-    COUNT(core, topic_of(core, job), reserves);
-    bi_event_emit(core, BIDE_EVENT_RESERVED, job);
-    return BIDE_OK;
-}
 
 /* ---- strategies: choosing among the open topics ---- */
 

@@ -1,5 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-#include "core/retry.h"
+/*
+ * retry - what becomes of a job that has failed: a retry after a delay, or burial at the limit.
+ *
+ * The delay is an exponential backoff with jitter: d = min(base * 2^(failures-1), 2/3 max), then
+ * uniform in [d, 1.5 d]. It is never longer than max. At the cap it is uniform in [2/3 max, max], so
+ * that jobs which failed together do not run again together, however often they fail.
+ */
+#include "core/core_internal.h"
 
 #include <assert.h>
 
@@ -26,4 +33,50 @@ int64_t bi_retry_delay(uint32_t failures, int64_t base, int64_t max, struct bi_r
     /* The rounded cap may leave less than start / 2 below max: do not exceed max. */
     int64_t jitter = start / 2 < max_ms - start ? start / 2 : max_ms - start;
     return 1000 * (start + (int64_t)bi_random_below(random, (uint64_t)jitter + 1));
+}
+
+bide_buf *bi_retry_reason(const struct core *core, bide_slice text)
+{
+    size_t max = core->limits.max_error_size;
+    return bide_buf_new(text.data, text.size < max ? text.size : max);
+}
+
+void bi_retry_bury(struct core *core, struct job *job, int64_t priority)
+{
+    struct job_ext *ext = ext_of(core, job);
+    assert(ext != NULL && job->state != BIDE_STATE_BURIED && job->state != BIDE_STATE_DONE);
+
+    bi_job_leave(core, job);
+    bi_lease_end(core, job);
+
+    if (priority != BIDE_KEEP)
+        job->priority = (uint32_t)priority;
+    ext->buried = core->now.mono;
+    count_up(&ext->counters.buries);
+
+    bi_job_enter(core, job, BIDE_STATE_BURIED);
+    COUNT(core, topic_of(core, job), buries);
+
+    bi_event_emit(core, BIDE_EVENT_BURIED, job);
+    bi_waiters_notify(core, job, BIDE_STATE_BURIED, false);
+}
+
+void bi_retry_or_bury(struct core *core, struct job *job, int64_t retry_in, bide_event_kind event)
+{
+    const struct job_ext *ext = ext_of(core, job);
+    assert(ext != NULL && ext->failures > 0);
+
+    if (ext->max_retries != BIDE_NO_RETRY_LIMIT && ext->failures > (uint32_t)ext->max_retries) {
+        bi_event_emit_as(core, event, job, BIDE_STATE_BURIED);
+        bi_retry_bury(core, job, BIDE_KEEP);
+        return;
+    }
+
+    if (retry_in < 0)
+        retry_in =
+            bi_retry_delay(ext->failures, ext->backoff_base, ext->backoff_max, &core->random);
+
+    bi_lease_requeue(core, job, retry_in);
+    bi_job_set_delay(job, retry_in);
+    bi_event_emit(core, event, job);
 }

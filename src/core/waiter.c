@@ -11,8 +11,6 @@
 /* Calls that one op or tick completes because their jobs have ended, or visits because recovery
  * has. The next tick continues. */
 #define NOTIFY_MAX 1000
-/* The pause after a call could not be served for lack of memory. */
-#define SERVE_RETRY_US 100000
 
 /* Inserts a link by the arrival of its call: behind all others, unless it was parked. */
 static void line_insert(struct waiter_link *link)
@@ -461,7 +459,7 @@ void bi_waiters_serve(struct core *core)
         /* Out of memory. The topic stays in core->serving and is retried after the next op or
          * event, or after a pause if there is none. */
         if (taken == 0 && bi_topic_is_open(topic)) {
-            core->serve_retry_at = core->now.mono + SERVE_RETRY_US;
+            core->serve_retry_at = core->now.mono + BI_NOMEM_RETRY_US;
             return;
         }
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "core/retry.h"
+#include "core/core_internal.h"
 
 #include "unit.h"
 
