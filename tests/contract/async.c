@@ -401,6 +401,7 @@ static void a_pending_op_can_be_cancelled(void)
     struct waiter *second = begin_reserve(queue, cq, &topic, 1);
     struct waiter *wait = begin_wait(queue, cq, put_later(queue, a, 3600000));
     EQ(bide_cancel_op(queue, &first->op), BIDE_OK);
+    EQ(bide_cancel_op(queue, &first->op), BIDE_OK); /* still pending until it is drained */
     EQ(bide_cancel_op(queue, &wait->op), BIDE_OK);
     completes(first, BIDE_CANCELLED);
     completes(wait, BIDE_CANCELLED);

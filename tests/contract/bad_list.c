@@ -141,6 +141,7 @@ static void a_list_of_ops_that_is_not_valid_is_not_looked_at(void)
     EQ(bide_submit(sample->queue, NULL, 1), BIDE_EINVAL);
     EQ(bide_submit(sample->queue, ops, 2), BIDE_EINVAL);
     CHECK(bide_submit(sample->queue, ops, 0) <= 0);
+    EQ(bide_submit(sample->queue, NULL, 0), 0);
     EQ(op->op.status, 42);
     UNCHANGED(sample);
 }

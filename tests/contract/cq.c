@@ -264,6 +264,31 @@ static void a_callback_may_cancel_another_op(void)
     EQ(topic_of(queue, a).waiting, 0);
 }
 
+static void shut_down(bide_op *op)
+{
+    EQ(bide_shutdown(op->user), BIDE_OK);
+}
+
+static void a_callback_may_shut_the_queue_down(void)
+{
+    bide *queue = open_queue("");
+    bide_cq *cq = new_cq();
+    const char *a = fresh_topic("a");
+    bide_slice topic = slice(a), none = slice(fresh_topic("none"));
+    struct waiter *first = new_op(BIDE_OP_RESERVE, cq);
+    first->op.reserve = reserve_args(&topic, 1, BIDE_FOREVER, &first->job, 1);
+    first->op.done = shut_down;
+    first->op.user = queue;
+    submit_pending(queue, first);
+    struct waiter *second = begin_reserve(queue, cq, &none, 1);
+    uint64_t id = put(queue, a, "body");
+    UNTIL(first->op.status != BIDE_PENDING || bide_cq_wait(cq, 10) < 0);
+    EQ(first->op.status, BIDE_OK);
+    EQ(first->job.id, id);
+    completes(second, BIDE_CLOSED);
+    OK(bide_shutdown(queue));
+}
+
 static void a_cq_that_ops_name_cannot_be_freed(void)
 {
     bide *queue = open_queue("");
@@ -325,6 +350,7 @@ static const struct test tests[] = {
     TEST(a_callback_may_submit),
     TEST(blocking_calls_are_refused_in_a_callback),
     TEST(a_callback_may_cancel_another_op),
+    TEST(a_callback_may_shut_the_queue_down),
     TEST(a_cq_that_ops_name_cannot_be_freed),
     TEST(a_cq_serves_several_queues),
     TEST(a_queue_serves_several_cqs),

@@ -337,7 +337,7 @@ static void a_shutdown_ends_what_waits_and_lets_work_be_finished(void)
     const char *a = fresh_topic("a"), *b = fresh_topic("b");
     bide_slice waited = slice(b);
     put(queue, a, "one");
-    put(queue, a, "two");
+    uint64_t second = put(queue, a, "two");
     bide_job held = *take(queue, a);
     struct waiter *waiter = begin_reserve(queue, cq, &waited, 1);
     OK(bide_shutdown(queue));
@@ -346,6 +346,7 @@ static void a_shutdown_ends_what_waits_and_lets_work_be_finished(void)
     bide_job job = {0};
     CODE(bide_reserve(queue, a, 0, &job), BIDE_CLOSED);
     CODE(bide_reserve(queue, b, BIDE_FOREVER, &job), BIDE_CLOSED);
+    CODE(bide_reserve_job(queue, second, &job), BIDE_CLOSED);
     CODE(bide_wait(queue, held.id, BIDE_FOREVER, NULL, NULL), BIDE_CLOSED);
     OK(bide_touch(queue, held.id, held.token, 0, NULL));
     OK(bide_delete(queue, held.id, held.token));

@@ -157,8 +157,13 @@ static void a_job_that_comes_back_goes_to_who_waits(void)
     completes(waiter, BIDE_OK);
     EQ(waiter->job.id, id);
 
+    struct waiter *released = begin_reserve(queue, cq, &topic, 1);
+    OK(bide_release(queue, id, waiter->job.token, BIDE_KEEP, 0));
+    completes(released, BIDE_OK);
+    EQ(released->job.id, id);
+
     struct waiter *next = begin_reserve(queue, cq, &topic, 1);
-    OK(bide_bury(queue, id, waiter->job.token, BIDE_KEEP, NULL));
+    OK(bide_bury(queue, id, released->job.token, BIDE_KEEP, NULL));
     still_pending(next);
     OK(bide_kick(queue, a, 1, NULL));
     completes(next, BIDE_OK);

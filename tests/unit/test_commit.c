@@ -461,6 +461,21 @@ static void close_waits_for_the_commit_and_completes_everything(void **state)
     assert_int_equal(second.status, BIDE_OK);
 }
 
+static void shutdown_does_not_affect_a_pending_commit(void **state)
+{
+    (void)state;
+    slow_set(slow, true, 0);
+    bide_op put = put_op(cq, "a");
+    assert_int_equal(submit_one(queue, &put), 1);
+    slow_await(slow, 2);
+    assert_int_equal(bide_shutdown(queue), BIDE_OK);
+    assert_int_equal(bide_cq_drain(cq, 0), 0);
+    slow_set(slow, false, 0);
+    await_completions(cq, 1);
+    assert_int_equal(put.status, BIDE_OK);
+    assert_int_equal(slow_jobs(slow), 1);
+}
+
 static void close_returns_when_every_commit_fails(void **state)
 {
     (void)state;
@@ -549,6 +564,7 @@ int main(void)
         TEST(results_in_buffers_count_as_pending_bytes),
         TEST(blocking_calls_wait_at_the_pending_limit),
         TEST(close_waits_for_the_commit_and_completes_everything),
+        TEST(shutdown_does_not_affect_a_pending_commit),
         TEST(close_returns_when_every_commit_fails),
         TEST(what_completed_is_told_before_its_caller_waits_for_room),
     };

@@ -1,11 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Completion queues, on a queue in memory and on one that holds its answers.
+ * Completion queues: no completion is lost to a thread that is about to sleep in bide_cq_wait(), and a
+ * completion queue can be freed as soon as a wait has returned.
  */
 #include "slow_store.h"
 
+#include "util/clock.h"
+
 #include <poll.h>
+#include <sched.h>
 #include <stdatomic.h>
+#include <unistd.h>
+
+#define ROUNDS 2000
 
 static bide *queue;
 static bide_cq *cq;
@@ -24,268 +31,184 @@ static int tear_down(void **state)
     return bide_cq_free(cq);
 }
 
-static bool readable(void)
-{
-    struct pollfd fd = {.fd = bide_cq_fd(cq), .events = POLLIN};
-    return poll(&fd, 1, 0) == 1 && (fd.revents & POLLIN) != 0;
-}
-
-/* A reserve that waits, with everything that it needs. */
+/* A reserve that waits. */
 struct call {
     bide_op op;
     bide_slice topic;
     bide_job job;
-    int ran;
 };
 
-static void count_run(bide_op *op)
-{
-    struct call *call = op->user;
-    call->ran++;
-}
-
-static void begin(struct call *call, void (*done)(bide_op *))
+static void begin(struct call *call)
 {
     memset(call, 0, sizeof(*call));
     call->topic = text("a");
     call->op = reserve_op(cq, &call->topic, &call->job);
     call->op.reserve.timeout_ms = BIDE_FOREVER;
-    call->op.done = done;
-    call->op.user = call;
     assert_int_equal(submit_one(queue, &call->op), 1);
 }
 
-static void serve(int count)
+static bool readable(void)
 {
-    for (int i = 0; i < count; i++)
-        assert_int_equal(bide_put(queue, "a", "x", 1, NULL, NULL), BIDE_OK);
+    struct pollfd fd = {.fd = bide_cq_fd(cq), .events = POLLIN};
+    return poll(&fd, 1, 0) == 1;
 }
 
-static void the_fd_is_readable_exactly_while_there_is_something_to_drain(void **state)
+/* How two threads play: one puts, the other waits for it, and then it is the first one's turn. */
+struct game {
+    int rounds;
+    unsigned rest_us; /* before each put; 0: sometimes the other sleeps by then, sometimes not */
+    int64_t timeout_ms;
+    bool frees; /* the completion queue, after each wait */
+    atomic_int seen;
+    atomic_int refused;
+};
+
+static void *put_often(void *arg)
 {
-    (void)state;
-    static struct call calls[3];
-    assert_false(readable());
-    for (int i = 0; i < 3; i++)
-        begin(&calls[i], count_run);
-    assert_false(readable());
-    serve(1);
-    assert_true(readable());
-    serve(2);
-    assert_true(readable());
-    assert_int_equal(bide_cq_drain(cq, 2), 2);
-    assert_true(readable());
-    assert_int_equal(bide_cq_drain(cq, 2), 1);
-    assert_false(readable());
-    assert_int_equal(bide_cq_drain(cq, 0), 0);
-    for (int i = 0; i < 3; i++) {
-        assert_int_equal(calls[i].ran, 1);
-        bide_job_clear(&calls[i].job);
+    struct game *game = arg;
+    for (int i = 0; i < game->rounds; i++) {
+        if (game->rest_us > 0)
+            usleep(game->rest_us + (unsigned)i % 100);
+        if (bide_put(queue, "a", "x", 1, NULL, NULL) != BIDE_OK)
+            atomic_fetch_add(&game->refused, 1);
+        while (atomic_load(&game->seen) <= i)
+            sched_yield();
     }
+    return NULL;
 }
 
-static void an_op_completes_when_it_is_drained_and_not_before(void **state)
+static void wait_for_one(const struct game *game, struct call *call)
 {
-    (void)state;
-    static struct call call;
-    begin(&call, count_run);
-    serve(1);
-    assert_int_equal(call.op.status, BIDE_PENDING);
-    assert_int_equal(call.ran, 0);
-    assert_int_equal(bide_cq_drain(cq, 0), 1);
-    assert_int_equal(call.op.status, BIDE_OK);
-    assert_int_equal(call.ran, 1);
-    bide_job_clear(&call.job);
-}
-
-static void a_drain_runs_no_more_than_it_was_asked_for_in_order(void **state)
-{
-    (void)state;
-    static struct call calls[5];
-    for (int i = 0; i < 5; i++)
-        begin(&calls[i], count_run);
-    serve(5);
-    for (int drained = 0; drained < 5; drained++) {
-        assert_int_equal(bide_cq_drain(cq, 1), 1);
-        for (int i = 0; i < 5; i++)
-            assert_int_equal(calls[i].ran, i <= drained);
-    }
-    for (int i = 0; i < 5; i++)
-        bide_job_clear(&calls[i].job);
-}
-
-static void an_op_that_finishes_within_submit_has_no_callback(void **state)
-{
-    (void)state;
-    static struct call call;
-    bide_op put = put_op(cq, "a");
-    put.done = count_run;
-    put.user = &call;
-    assert_int_equal(submit_one(queue, &put), 0);
-    assert_int_equal(put.status, BIDE_OK);
-    assert_false(readable());
-    assert_int_equal(bide_cq_drain(cq, 0), 0);
-    assert_int_equal(call.ran, 0);
-}
-
-static void an_op_without_a_callback_completes_all_the_same(void **state)
-{
-    (void)state;
-    static struct call call;
-    begin(&call, NULL);
-    serve(1);
-    assert_int_equal(bide_cq_drain(cq, 0), 1);
-    assert_int_equal(call.op.status, BIDE_OK);
-    bide_job_clear(&call.job);
-}
-
-/* Takes the job, deletes it without waiting, and asks for the next. */
-static void delete_and_ask_again(bide_op *op)
-{
-    struct call *call = op->user;
-    call->ran++;
-    if (op->status != BIDE_OK)
-        return;
-    bide_op delete_it = lease_op(NULL, BIDE_OP_DELETE, call->job.id, call->job.token);
-    submit_one(queue, &delete_it);
+    int count;
+    do
+        count = bide_cq_wait(cq, game->timeout_ms);
+    while (count == 0 && game->timeout_ms != BIDE_FOREVER);
+    assert_int_equal(count, 1);
+    assert_int_equal(call->op.status, BIDE_OK);
+    assert_int_equal(bide_delete(queue, call->job.id, call->job.token), BIDE_OK);
     bide_job_clear(&call->job);
-    if (delete_it.status == BIDE_OK)
-        submit_one(queue, op);
-}
-
-static void a_callback_may_submit(void **state)
-{
-    (void)state;
-    static struct call call;
-    begin(&call, delete_and_ask_again);
-    for (int i = 1; i <= 10; i++) {
-        serve(1);
-        assert_int_equal(bide_cq_drain(cq, 0), 1);
-        assert_int_equal(call.ran, i);
-        assert_int_equal(call.op.status, BIDE_PENDING);
+    if (game->frees) {
+        assert_int_equal(bide_cq_free(cq), BIDE_OK);
+        assert_int_equal(bide_cq_new(&cq), BIDE_OK);
     }
-    bide_stats stats;
-    assert_int_equal(bide_queue_stats(queue, &stats), BIDE_OK);
-    assert_int_equal(stats.total.deletes, 10);
 }
 
-static int refusals[5];
-
-static void call_what_is_forbidden(bide_op *op)
+static void play(struct game *game)
 {
-    (void)op;
-    refusals[0] = bide_put(queue, "a", "x", 1, NULL, NULL);
-    refusals[1] = bide_cq_drain(cq, 0);
-    refusals[2] = bide_cq_wait(cq, 0);
-    refusals[3] = bide_close(queue);
-    refusals[4] = bide_queue_stats(queue, &(bide_stats){.topics = 0});
+    static struct call call;
+    pthread_t thread;
+    begin(&call);
+    assert_int_equal(pthread_create(&thread, NULL, put_often, game), 0);
+    for (int i = 1; i <= game->rounds; i++) {
+        wait_for_one(game, &call);
+        if (i < game->rounds)
+            begin(&call);
+        atomic_store(&game->seen, i);
+    }
+    pthread_join(thread, NULL);
+    assert_int_equal(atomic_load(&game->refused), 0);
+    assert_false(readable());
 }
 
-static void what_could_block_is_refused_in_a_callback(void **state)
+static void every_wait_ends_with_what_has_completed(void **state)
+{
+    (void)state;
+    play(&(struct game){.rounds = ROUNDS, .timeout_ms = BIDE_FOREVER});
+}
+
+static void what_completes_when_the_time_is_just_over_is_not_lost(void **state)
+{
+    (void)state;
+    play(&(struct game){.rounds = 300, .rest_us = 950, .timeout_ms = 1});
+}
+
+static void an_owner_who_attends_sleeps_in_waits_all_the_same(void **state)
+{
+    (void)state;
+    bi_cq_disable_notify(cq);
+    play(&(struct game){.rounds = ROUNDS, .timeout_ms = BIDE_FOREVER});
+}
+
+static void a_completion_queue_may_be_freed_as_soon_as_a_wait_has_ended(void **state)
+{
+    (void)state;
+    play(&(struct game){.rounds = ROUNDS, .timeout_ms = BIDE_FOREVER, .frees = true});
+    play(&(struct game){.rounds = 300, .rest_us = 50, .timeout_ms = BIDE_FOREVER, .frees = true});
+}
+
+static void a_wait_for_nothing_is_never_early(void **state)
 {
     (void)state;
     static struct call call;
-    begin(&call, call_what_is_forbidden);
-    serve(1);
-    assert_int_equal(bide_cq_drain(cq, 0), 1);
-    for (size_t i = 0; i < COUNT_OF(refusals); i++)
-        assert_int_equal(refusals[i], BIDE_ECALLBACK);
-    bide_job_clear(&call.job);
-    assert_int_equal(bide_put(queue, "a", "x", 1, NULL, NULL), BIDE_OK); /* and allowed again */
+    begin(&call);
+    for (int64_t ms = 1; ms < 20; ms += 6) {
+        int64_t before = bi_clock_boot();
+        assert_int_equal(bide_cq_wait(cq, ms), 0);
+        assert_true(bi_clock_boot() - before >= ms * 1000);
+    }
+    assert_int_equal(call.op.status, BIDE_PENDING);
 }
 
-static void a_completion_queue_that_is_in_use_is_not_freed(void **state)
+static void a_wake_ends_the_next_wait_and_no_other(void **state)
 {
     (void)state;
-    static struct call call;
-    begin(&call, count_run);
-    assert_int_equal(bide_cq_free(cq), BIDE_EBUSY); /* pending */
-    serve(1);
-    assert_int_equal(bide_cq_free(cq), BIDE_EBUSY); /* completed, not drained */
-    assert_int_equal(bide_cq_drain(cq, 0), 1);
-    assert_int_equal(bide_cq_free(cq), BIDE_OK);
-    bide_job_clear(&call.job);
-    assert_int_equal(bide_cq_new(&cq), BIDE_OK);
+    bi_cq_wake(cq);
+    bi_cq_wake(cq);
+    assert_int_equal(bide_cq_wait(cq, BIDE_FOREVER), 0);
+    int64_t before = bi_clock_boot();
+    assert_int_equal(bide_cq_wait(cq, 5), 0);
+    assert_true(bi_clock_boot() - before >= 5000);
+    assert_false(readable());
 }
 
-static void a_refused_op_does_not_keep_its_completion_queue_busy(void **state)
+static void *wait_once(void *arg)
 {
-    (void)state;
-    bide_op bad = put_op(cq, "not a topic");
-    assert_int_equal(submit_one(queue, &bad), 0);
-    assert_int_equal(bad.status, BIDE_EINVAL);
-    bide_op put = put_op(cq, "a");
-    assert_int_equal(submit_one(queue, &put), 0);
-    assert_int_equal(bide_cq_free(cq), BIDE_OK);
-    assert_int_equal(bide_cq_new(&cq), BIDE_OK);
+    int *count = arg;
+    *count = bide_cq_wait(cq, BIDE_FOREVER);
+    return NULL;
 }
 
-static void a_cancelled_op_completes_once(void **state)
+static void a_wake_reaches_one_who_sleeps(void **state)
 {
     (void)state;
-    static struct call call;
-    begin(&call, count_run);
-    assert_int_equal(bide_cancel_op(queue, &call.op), BIDE_OK);
-    assert_int_equal(bide_cancel_op(queue, &call.op), BIDE_OK);
-    assert_int_equal(bide_cq_drain(cq, 0), 1);
-    assert_int_equal(call.op.status, BIDE_CANCELLED);
-    assert_int_equal(call.ran, 1);
-    assert_int_equal(bide_cancel_op(queue, &call.op), BIDE_EINVAL);
+    for (int i = 0; i < 200; i++) {
+        int count = -1;
+        pthread_t thread;
+        assert_int_equal(pthread_create(&thread, NULL, wait_once, &count), 0);
+        if (i % 2 == 0)
+            sched_yield();
+        bi_cq_wake(cq);
+        pthread_join(thread, NULL);
+        assert_int_equal(count, 0);
+    }
 }
 
-static void waiting_returns_what_has_completed(void **state)
+static void the_fd_is_raised_for_what_completes_after_a_wait(void **state)
 {
     (void)state;
-    static struct call call;
-    assert_int_equal(bide_cq_wait(cq, 0), 0);
-    begin(&call, count_run);
-    assert_int_equal(bide_cq_wait(cq, 0), 0);
-    serve(1);
-    assert_int_equal(bide_cq_wait(cq, BIDE_FOREVER), 1);
-    bide_job_clear(&call.job);
-}
-
-static void bad_arguments_are_refused(void **state)
-{
-    (void)state;
-    assert_int_equal(bide_cq_new(NULL), BIDE_EINVAL);
-    assert_int_equal(bide_cq_free(NULL), BIDE_OK);
-    assert_int_equal(bide_cq_fd(NULL), BIDE_EINVAL);
-    assert_int_equal(bide_cq_drain(NULL, 0), BIDE_EINVAL);
-    assert_int_equal(bide_cq_wait(NULL, 0), BIDE_EINVAL);
-    assert_int_equal(bide_cq_wait(cq, -2), BIDE_EINVAL);
-    assert_int_equal(bide_cq_wait(cq, BIDE_TIME_MAX_MS + 1), BIDE_EINVAL);
-    bide_op op = put_op(cq, "a");
-    bide_op *with_null[] = {&op, NULL};
-    assert_int_equal(bide_submit(NULL, with_null, 1), BIDE_EINVAL);
-    assert_int_equal(bide_submit(queue, NULL, 1), BIDE_EINVAL);
-    assert_int_equal(bide_submit(queue, with_null, 2), BIDE_EINVAL);
-    assert_int_equal(bide_submit(queue, NULL, 0), 0);
-    assert_int_equal(bide_cancel_op(NULL, &op), BIDE_EINVAL);
-    assert_int_equal(bide_cancel_op(queue, NULL), BIDE_EINVAL);
-}
-
-static void ops_that_closing_completes_are_still_drained(void **state)
-{
-    (void)state;
-    static struct call calls[3];
-    for (int i = 0; i < 3; i++)
-        begin(&calls[i], count_run);
-    assert_int_equal(bide_close(queue), BIDE_OK);
-    queue = NULL;
+    static struct call calls[2];
+    begin(&calls[0]);
+    assert_int_equal(bide_cq_wait(cq, 1), 0);
+    assert_int_equal(bide_put(queue, "a", "x", 1, NULL, NULL), BIDE_OK);
     assert_true(readable());
-    assert_int_equal(bide_cq_drain(cq, 0), 3);
-    for (int i = 0; i < 3; i++)
-        assert_int_equal(calls[i].op.status, BIDE_CLOSED);
+    assert_int_equal(bide_cq_wait(cq, BIDE_FOREVER), 1);
+    assert_false(readable());
+    begin(&calls[1]);
+    assert_int_equal(bide_put(queue, "a", "x", 1, NULL, NULL), BIDE_OK);
+    assert_true(readable());
+    assert_int_equal(bide_cq_drain(cq, 0), 1);
+    assert_false(readable());
+    for (int i = 0; i < 2; i++)
+        bide_job_clear(&calls[i].job);
 }
 
-/* ---- the thread that drains is not the one that submits ---- */
+/* ---- ops that are submitted on one thread and drained on another ---- */
 
 #define HANDED_OVER 2000
 
 static atomic_int freed;
 
-/* Whoever is told that an op has completed may free it at once. */
+/* An op may be freed in its callback. */
 static void free_op(bide_op *op)
 {
     atomic_fetch_add(&freed, op->status == BIDE_OK ? 1 : 0);
@@ -329,19 +252,14 @@ static void ops_may_be_submitted_on_one_thread_and_drained_on_another(void **sta
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(the_fd_is_readable_exactly_while_there_is_something_to_drain),
-        TEST(an_op_completes_when_it_is_drained_and_not_before),
-        TEST(a_drain_runs_no_more_than_it_was_asked_for_in_order),
-        TEST(an_op_that_finishes_within_submit_has_no_callback),
-        TEST(an_op_without_a_callback_completes_all_the_same),
-        TEST(a_callback_may_submit),
-        TEST(what_could_block_is_refused_in_a_callback),
-        TEST(a_completion_queue_that_is_in_use_is_not_freed),
-        TEST(a_refused_op_does_not_keep_its_completion_queue_busy),
-        TEST(a_cancelled_op_completes_once),
-        TEST(waiting_returns_what_has_completed),
-        TEST(bad_arguments_are_refused),
-        TEST(ops_that_closing_completes_are_still_drained),
+        TEST(every_wait_ends_with_what_has_completed),
+        TEST(what_completes_when_the_time_is_just_over_is_not_lost),
+        TEST(an_owner_who_attends_sleeps_in_waits_all_the_same),
+        TEST(a_completion_queue_may_be_freed_as_soon_as_a_wait_has_ended),
+        TEST(a_wait_for_nothing_is_never_early),
+        TEST(a_wake_ends_the_next_wait_and_no_other),
+        TEST(a_wake_reaches_one_who_sleeps),
+        TEST(the_fd_is_raised_for_what_completes_after_a_wait),
         TEST(ops_may_be_submitted_on_one_thread_and_drained_on_another),
     };
     return cmocka_run_group_tests_name("cq", tests, NULL, NULL);

@@ -307,61 +307,6 @@ static void op_that_would_wait_without_completion_queue_is_rejected(void **state
     bide_job_clear(&job);
 }
 
-static void rejected_op_does_not_affect_the_others(void **state)
-{
-    (void)state;
-    bide_slice topic = text("a");
-    bide_job jobs[2];
-    bide_op waits = reserve_op(cq, &topic, &jobs[0]);
-    waits.reserve.timeout_ms = BIDE_FOREVER;
-    assert_int_equal(submit_one(queue_, &waits), 1);
-    bide_op put = put_op(NULL, "a");
-    bide_op refused = reserve_op(NULL, &topic, &jobs[1]);
-    refused.reserve.timeout_ms = BIDE_FOREVER;
-    bide_op bad = put_op(NULL, "");
-    bide_op *list[] = {&put, &refused, &bad};
-    assert_int_equal(bide_submit(queue_, list, 3), 0);
-    assert_int_equal(put.status, BIDE_OK);
-    assert_int_equal(refused.status, BIDE_EINVAL);
-    assert_int_equal(bad.status, BIDE_EINVAL);
-    assert_int_equal(bide_cq_drain(cq, 0), 1);
-    assert_int_equal(waits.status, BIDE_OK);
-    assert_int_equal(jobs[0].id, put.put.id);
-    bide_job_clear(&jobs[0]);
-}
-
-/* The clock that a delay is measured with is read before the put and after the reserve. */
-static void a_delay_is_never_early(void **state)
-{
-    (void)state;
-    for (int64_t delay = 1; delay <= 5; delay++) {
-        bide_put_options options = BIDE_PUT_OPTIONS_INIT;
-        options.delay_ms = delay;
-        int64_t before = bi_clock_boot();
-        assert_int_equal(bide_put(queue_, "a", "x", 1, &options, NULL), BIDE_OK);
-        bide_job job;
-        assert_int_equal(bide_reserve(queue_, "a", BIDE_FOREVER, &job), BIDE_OK);
-        assert_true(bi_clock_boot() - before >= delay * 1000);
-        assert_int_equal(bide_delete(queue_, job.id, job.token), BIDE_OK);
-        bide_job_clear(&job);
-    }
-}
-
-static void nearer_deadline_rearms_the_sleeping_timer(void **state)
-{
-    (void)state;
-    bide_put_options options = BIDE_PUT_OPTIONS_INIT;
-    options.delay_ms = BIDE_TIME_MAX_MS;
-    assert_int_equal(bide_put(queue_, "a", "far", 3, &options, NULL), BIDE_OK);
-    options.delay_ms = 1;
-    uint64_t near;
-    assert_int_equal(bide_put(queue_, "a", "near", 4, &options, &near), BIDE_OK);
-    bide_job job;
-    assert_int_equal(bide_reserve(queue_, "a", BIDE_FOREVER, &job), BIDE_OK);
-    assert_int_equal(job.id, near);
-    bide_job_clear(&job);
-}
-
 static void purge_without_completion_queue_finishes_within_submit(void **state)
 {
     (void)state;
@@ -500,9 +445,6 @@ int main(void)
         OPEN_TEST(invalid_row_is_counted_and_quarantined),
         OPEN_TEST(volatile_store_holds_no_reply),
         TEST(op_that_would_wait_without_completion_queue_is_rejected),
-        TEST(rejected_op_does_not_affect_the_others),
-        TEST(a_delay_is_never_early),
-        TEST(nearer_deadline_rearms_the_sleeping_timer),
         TEST(purge_without_completion_queue_finishes_within_submit),
         OPEN_TEST(calls_that_a_kick_serves_are_told_while_it_goes_on),
         OPEN_TEST(an_open_says_what_the_system_does_not_give_and_why),

@@ -71,27 +71,6 @@ static void got_one(struct call *call, uint64_t id)
 
 /* ---- waiting ---- */
 
-static void waiting_calls_are_served_first_come_first_served_over_several_topics(void **state)
-{
-    (void)state;
-    static struct call calls[4];
-    begin_wait(&calls[0], TOPICS("a", "b"), 1);
-    begin_wait(&calls[1], TOPICS("b"), 1);
-    begin_wait(&calls[2], TOPICS("a"), 1);
-    begin_wait(&calls[3], TOPICS("b", "a"), 1);
-    uint64_t first = put(&w, "b");
-    got_one(&calls[0], first);
-    assert_int_equal(calls[1].op.status, BIDE_PENDING);
-    uint64_t second = put(&w, "b");
-    got_one(&calls[1], second);
-    uint64_t third = put(&w, "b");
-    got_one(&calls[3], third);
-    assert_int_equal(calls[2].op.status, BIDE_PENDING);
-    uint64_t fourth = put(&w, "a");
-    got_one(&calls[2], fourth);
-    assert_int_equal(w.completed_count, 4);
-}
-
 static void one_op_that_makes_several_jobs_ready_serves_the_longest_waiting_first(void **state)
 {
     (void)state;
@@ -126,18 +105,6 @@ static void a_call_that_waits_for_the_first_job_takes_what_is_ready_then(void **
     assert_int_equal(state_of(&w, also), BIDE_STATE_READY);
 }
 
-static void a_call_leaves_all_its_lines_when_it_is_served(void **state)
-{
-    (void)state;
-    static struct call call;
-    begin_wait(&call, TOPICS("a", "b", "c"), 1);
-    got_one(&call, put(&w, "b"));
-    uint64_t id = put(&w, "a");
-    assert_int_equal(state_of(&w, id), BIDE_STATE_READY);
-    assert_int_equal(stats_of(&w).waiting, 0);
-    assert_int_equal(stats_of(&w).topics, 2); /* nobody needs c any more */
-}
-
 static void a_job_goes_past_a_paused_topic_only_when_the_pause_ends(void **state)
 {
     (void)state;
@@ -149,36 +116,6 @@ static void a_job_goes_past_a_paused_topic_only_when_the_pause_ends(void **state
     advance_clocks(&w, 50 * MS - 1);
     assert_int_equal(call.op.status, BIDE_PENDING);
     advance_clocks(&w, 1);
-    got_one(&call, id);
-}
-
-static void every_way_back_to_ready_serves_who_waits(void **state)
-{
-    (void)state;
-    static struct call call;
-    uint64_t id = put(&w, "a");
-    uint64_t token = reserve_expected(&w, "a", id);
-    begin_wait(&call, TOPICS("a"), 1);
-    assert_int_equal(release(&w, id, token, 0), BIDE_OK);
-    token = call.jobs[0].token;
-    got_one(&call, id);
-    begin_wait(&call, TOPICS("a"), 1);
-    assert_int_equal(run_lease_op(&w, BIDE_OP_GIVE_BACK, id, token), BIDE_OK);
-    got_one(&call, id);
-    begin_wait(&call, TOPICS("a"), 1);
-    advance_clocks(&w, 60 * SECOND); /* the ttr */
-    token = call.jobs[0].token;
-    got_one(&call, id);
-    begin_wait(&call, TOPICS("a"), 1);
-    assert_int_equal(bury(&w, id, token), BIDE_OK);
-    assert_int_equal(kick(&w, "a", 1), 1);
-    token = call.jobs[0].token;
-    got_one(&call, id);
-    begin_wait(&call, TOPICS("b"), 1);
-    assert_int_equal(release(&w, id, token, 0), BIDE_OK);
-    bide_op move = update_of(id);
-    move.update.topic = text("b");
-    assert_int_equal(run(&w, &move), BIDE_OK);
     got_one(&call, id);
 }
 
@@ -203,51 +140,6 @@ static void a_job_due_at_the_moment_of_the_timeout_is_given(void **state)
     assert_int_equal(reserve_from(&call, TOPICS("a"), 1, BIDE_BY_PRIORITY, 5), BIDE_PENDING);
     advance_clocks(&w, 5 * MS);
     got_one(&call, id);
-}
-
-static void a_cancelled_call_completes_once_as_cancelled(void **state)
-{
-    (void)state;
-    static struct call call;
-    begin_wait(&call, TOPICS("a", "b"), 1);
-    assert_true(bi_waiter_cancel(w.core, &call.op));
-    assert_int_equal(call.op.status, BIDE_CANCELLED);
-    assert_false(bi_waiter_cancel(w.core, &call.op));
-    uint64_t id = put(&w, "a");
-    assert_int_equal(state_of(&w, id), BIDE_STATE_READY);
-    assert_int_equal(w.completed_count, 1);
-}
-
-static void closing_completes_every_call_that_waits(void **state)
-{
-    (void)state;
-    static struct call calls[3];
-    for (size_t i = 0; i < 3; i++)
-        begin_wait(&calls[i], TOPICS("a", "b"), 1);
-    bide_op wait = {.kind = BIDE_OP_WAIT,
-                    .wait = {.id = put_delayed(&w, "c", 1000), .timeout_ms = BIDE_FOREVER}};
-    assert_int_equal(run(&w, &wait), BIDE_PENDING);
-    bi_waiter_close_all(w.core, UINT32_MAX);
-    assert_int_equal(w.completed_count, 4);
-    for (size_t i = 0; i < 3; i++)
-        assert_int_equal(calls[i].op.status, BIDE_CLOSED);
-    assert_int_equal(wait.status, BIDE_CLOSED);
-}
-
-static void one_call_more_than_max_waiters_is_refused(void **state)
-{
-    (void)state;
-    static struct call calls[3];
-    core_fixture_close(&w);
-    core_fixture_init(&w);
-    w.options.limits.max_waiters = 2;
-    core_fixture_start(&w);
-    begin_wait(&calls[0], TOPICS("a"), 1);
-    begin_wait(&calls[1], TOPICS("a"), 1);
-    uint64_t before = bi_core_check_hash(w.core);
-    assert_int_equal(reserve_from(&calls[2], TOPICS("b"), 1, BIDE_BY_PRIORITY, 5),
-                     BIDE_TOO_MANY_WAITERS);
-    assert_int_equal(bi_core_check_hash(w.core), before);
 }
 
 /* ---- calls that name very many topics ---- */
@@ -343,29 +235,6 @@ static void calls_that_name_many_topics_are_closed_in_steps(void **state)
         steps++;
     assert_in_range(steps, 3, MANY_CALLS);
     assert_int_equal(w.completed_count, MANY_CALLS);
-}
-
-static void whoever_waits_for_a_job_learns_how_it_ended(void **state)
-{
-    (void)state;
-    uint64_t ids[3];
-    bide_op waits[3];
-    for (size_t i = 0; i < 3; i++) {
-        ids[i] = put(&w, "a");
-        waits[i] =
-            (bide_op){.kind = BIDE_OP_WAIT, .wait = {.id = ids[i], .timeout_ms = BIDE_FOREVER}};
-        assert_int_equal(run(&w, &waits[i]), BIDE_PENDING);
-    }
-    assert_int_equal(done(&w, ids[0], 0, 1000), BIDE_OK);
-    assert_int_equal(bury(&w, ids[1], 0), BIDE_OK);
-    assert_int_equal(run_lease_op(&w, BIDE_OP_DELETE, ids[2], 0), BIDE_OK);
-    const bide_state ends[] = {BIDE_STATE_DONE, BIDE_STATE_BURIED, BIDE_STATE_GONE};
-    for (size_t i = 0; i < 3; i++) {
-        assert_int_equal(waits[i].status, BIDE_OK);
-        assert_int_equal(waits[i].wait.state, ends[i]);
-    }
-    assert_memory_equal(bide_buf_data(waits[0].wait.result), "result", 6);
-    bide_buf_unref(waits[0].wait.result);
 }
 
 /* ---- many calls that wait for one job ---- */
@@ -559,116 +428,7 @@ static void calls_that_learn_later_are_held_with_the_end(void **state)
 
 /* ---- strategies ---- */
 
-static void fill(const char *topic, unsigned count)
-{
-    for (unsigned i = 0; i < count; i++)
-        put(&w, topic);
-}
-
-/* Reserves and answers the topics of the jobs taken, one letter each. */
-static const char *take_letters(const char *const *topics, size_t max, bide_strategy strategy)
-{
-    static struct call call;
-    static char letters[COUNT_OF(call.jobs) + 1];
-    assert_int_equal(reserve_from(&call, topics, max, strategy, 0), BIDE_OK);
-    for (size_t i = 0; i < call.op.reserve.count; i++) {
-        letters[i] = call.jobs[i].topic[0];
-        bide_job_clear(&call.jobs[i]);
-    }
-    letters[call.op.reserve.count] = 0;
-    return letters;
-}
-
-static void by_priority_takes_the_best_job_over_all_topics(void **state)
-{
-    (void)state;
-    const struct {
-        const char *topic;
-        uint32_t priority;
-    } jobs[] = {{"a", 5}, {"b", 3}, {"c", 5}, {"a", 1}, {"b", 5}, {"c", 3}};
-    for (size_t i = 0; i < COUNT_OF(jobs); i++) {
-        bide_put_options options = put_options();
-        options.priority = jobs[i].priority;
-        put_with(&w, jobs[i].topic, &options);
-    }
-    assert_string_equal(take_letters(TOPICS("c", "b", "a"), 8, BIDE_BY_PRIORITY), "abcacb");
-}
-
-static void strict_empties_the_topics_in_the_order_given(void **state)
-{
-    (void)state;
-    fill("a", 2);
-    fill("b", 3);
-    fill("c", 2);
-    assert_string_equal(take_letters(TOPICS("b", "c", "a"), 8, BIDE_STRICT), "bbbccaa");
-}
-
-static void fair_takes_from_the_topic_that_was_served_longest_ago(void **state)
-{
-    (void)state;
-    fill("a", 5);
-    fill("b", 2);
-    fill("c", 5);
-    assert_string_equal(take_letters(TOPICS("a", "b", "c"), 4, BIDE_FAIR), "abca");
-    assert_string_equal(take_letters(TOPICS("a", "b", "c"), 4, BIDE_FAIR), "bcac");
-    fill("d", 3);
-    assert_string_equal(take_letters(TOPICS("a", "c", "d"), 4, BIDE_FAIR), "dacd");
-}
-
-static void fair_turns_count_over_calls_with_other_topics(void **state)
-{
-    (void)state;
-    fill("a", 4);
-    fill("b", 4);
-    assert_string_equal(take_letters(TOPICS("a"), 1, BIDE_FAIR), "a");
-    assert_string_equal(take_letters(TOPICS("a", "b"), 1, BIDE_FAIR), "b");
-    assert_string_equal(take_letters(TOPICS("b"), 1, BIDE_FAIR), "b");
-    assert_string_equal(take_letters(TOPICS("b", "a"), 1, BIDE_FAIR), "a");
-}
-
-static void every_strategy_passes_over_paused_and_empty_topics(void **state)
-{
-    (void)state;
-    fill("a", 8);
-    fill("b", 8);
-    assert_int_equal(run_topic_op(&w, BIDE_OP_PAUSE, "a", BIDE_FOREVER), BIDE_OK);
-    for (int strategy = BIDE_BY_PRIORITY; strategy <= BIDE_FAIR; strategy++)
-        assert_string_equal(take_letters(TOPICS("a", "none", "b"), 2, (bide_strategy)strategy),
-                            "bb");
-}
-
 #define DRAWS 4000u
-
-static void weighted_takes_in_proportion_to_the_weights(void **state)
-{
-    (void)state;
-    static const char *const names[] = {"a", "b", "c"};
-    static const uint32_t weights[] = {1, 2, 7};
-    bide_slice topics[3];
-    unsigned counts[3] = {0};
-    for (size_t i = 0; i < 3; i++) {
-        topics[i] = text(names[i]);
-        put(&w, names[i]);
-    }
-    for (unsigned i = 0; i < DRAWS; i++) {
-        bide_job job;
-        bide_op op = {.kind = BIDE_OP_RESERVE,
-                      .reserve = {.topics = topics,
-                                  .topic_count = 3,
-                                  .weights = weights,
-                                  .strategy = BIDE_WEIGHTED,
-                                  .jobs = &job,
-                                  .job_max = 1}};
-        assert_int_equal(run(&w, &op), BIDE_OK);
-        counts[job.topic[0] - 'a']++;
-        assert_int_equal(run_lease_op(&w, BIDE_OP_GIVE_BACK, job.id, job.token), BIDE_OK);
-        bide_job_clear(&job);
-    }
-    /* The seed is fixed, so this does not depend on luck. */
-    for (size_t i = 0; i < 3; i++)
-        assert_in_range(counts[i], weights[i] * DRAWS / 10 * 8 / 10,
-                        weights[i] * DRAWS / 10 * 12 / 10);
-}
 
 /* A topic stays as long as it is marked to be served, although nothing else needs it. */
 static void a_topic_that_is_still_to_be_served_is_needed(void **state)
@@ -719,21 +479,14 @@ static void call_is_served_when_memory_returns(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(waiting_calls_are_served_first_come_first_served_over_several_topics),
         TEST(one_op_that_makes_several_jobs_ready_serves_the_longest_waiting_first),
         TEST(a_call_that_waits_for_the_first_job_takes_what_is_ready_then),
-        TEST(a_call_leaves_all_its_lines_when_it_is_served),
         TEST(a_job_goes_past_a_paused_topic_only_when_the_pause_ends),
-        TEST(every_way_back_to_ready_serves_who_waits),
         TEST(a_call_times_out_at_its_very_microsecond),
         TEST(a_job_due_at_the_moment_of_the_timeout_is_given),
-        TEST(a_cancelled_call_completes_once_as_cancelled),
-        TEST(closing_completes_every_call_that_waits),
-        TEST(one_call_more_than_max_waiters_is_refused),
         TEST(calls_that_name_many_topics_are_served_in_steps),
         TEST(calls_that_name_many_topics_time_out_in_steps),
         TEST(calls_that_name_many_topics_are_closed_in_steps),
-        TEST(whoever_waits_for_a_job_learns_how_it_ended),
         TEST(many_calls_learn_of_the_end_in_steps),
         TEST(completing_the_calls_of_a_job_that_ended_counts_as_work),
         TEST(a_timeout_after_the_end_of_the_job_shows_the_end),
@@ -742,12 +495,6 @@ int main(void)
         TEST(a_close_after_the_end_of_recovery_shows_the_end),
         TEST(an_end_that_is_undone_fails_the_calls_that_have_yet_to_learn_of_it),
         TEST(calls_that_learn_later_are_held_with_the_end),
-        TEST(by_priority_takes_the_best_job_over_all_topics),
-        TEST(strict_empties_the_topics_in_the_order_given),
-        TEST(fair_takes_from_the_topic_that_was_served_longest_ago),
-        TEST(fair_turns_count_over_calls_with_other_topics),
-        TEST(every_strategy_passes_over_paused_and_empty_topics),
-        TEST(weighted_takes_in_proportion_to_the_weights),
         TEST(a_topic_that_is_still_to_be_served_is_needed),
         TEST(call_is_served_when_memory_returns),
     };
