@@ -112,6 +112,7 @@ static void a_copy_never_touches_what_is_there(void)
     FILE *made = fopen(new_file(file, sizeof file), "w");
     CHECK(made != NULL && fputs("precious", made) >= 0 && fclose(made) == 0);
     CODE(bide_backup(queue, file), BIDE_EINVAL);
+    CHECK(strstr(bide_last_error(), "exists") != NULL);
     made = fopen(file, "r");
     CHECK(made != NULL && fgets(text, sizeof text, made) != NULL && fclose(made) == 0);
     TEXT(text, strlen(text), "precious");

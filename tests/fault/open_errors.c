@@ -124,6 +124,7 @@ static void a_file_that_is_no_database_is_left_alone(void)
     write_file(test_path("short"), 0, "a letter to somebody", 20);
     uint64_t before[2] = {sum_of(test_path("long")), sum_of(test_path("short"))};
     REFUSED(url_of("long", ""), BIDE_EINVAL, "long");
+    CHECK(strstr(bide_last_error(), "not a file of bide") != NULL);
     REFUSED(url_of("short", ""), BIDE_EINVAL, "short");
     CHECK(sum_of(test_path("long")) == before[0] && sum_of(test_path("short")) == before[1]);
 }
@@ -143,9 +144,12 @@ static void the_database_of_another_program_is_left_alone(void)
     SQL(path, "CREATE TABLE thing(name TEXT); INSERT INTO thing VALUES('mine');");
     uint64_t before = sum_of(path);
     REFUSED(url_of("other.db", ""), BIDE_EINVAL, "other.db");
+    CHECK(strstr(bide_last_error(), "another program") != NULL);
     CHECK(sum_of(path) == before);
     CHECK(!file_exists(test_path("other.db-filler")));
     EQ(NUMBER(path, "SELECT count(*) FROM thing"), 1);
+    SQL(test_path("marked.db"), "PRAGMA application_id=12345; CREATE TABLE a(x); DROP TABLE a;");
+    REFUSED(url_of("marked.db", ""), BIDE_EINVAL, "marked.db");
 }
 
 static void a_table_named_job_does_not_make_a_file_ours(void)
@@ -164,8 +168,11 @@ static void a_file_of_a_newer_version_is_left_alone(void)
     SQL(path, "PRAGMA journal_mode=DELETE; PRAGMA user_version=999;");
     uint64_t before = sum_of(path);
     REFUSED(url_of("jobs.db", ""), BIDE_EINVAL, "jobs.db");
+    CHECK(strstr(bide_last_error(), "newer") != NULL);
     CHECK(strstr(bide_last_error(), "999") != NULL);
     CHECK(sum_of(path) == before);
+    SQL(path, "PRAGMA user_version=-1;"); /* no version has ever written it */
+    REFUSED(url_of("jobs.db", ""), BIDE_EINVAL, "-1");
 }
 
 /* ---- permissions: root must become somebody else to have none ---- */

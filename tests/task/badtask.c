@@ -134,6 +134,9 @@ static void a_task_that_is_not_sound_is_refused(void)
     CODE(bide_worker_handle_task(fixture->worker, &task, bide_handle_of_keep, function, NULL),
          BIDE_EINVAL);
     CODE(bide_task_publish(fixture->queue, &task, &note, NULL, NULL), BIDE_EINVAL);
+    task = bide_task_of_keep;
+    task.topic = task.name = NULL;
+    CODE(bide_task_publish(fixture->queue, &task, &note, NULL, NULL), BIDE_EINVAL);
 }
 
 static void an_expiry_that_is_no_time_is_refused(void)

@@ -198,6 +198,7 @@ static void nothing_is_registered_while_it_runs(void)
     CODE(bide_worker_handle(fixture->worker, fresh_topic("b"), do_nothing, NULL), BIDE_EBUSY);
     CODE(bide_worker_set_weight(fixture->worker, fixture->topic, 2), BIDE_EBUSY);
     CODE(bide_worker_use(fixture->worker, pass, NULL), BIDE_EBUSY);
+    CODE(bide_worker_start(fixture->worker), BIDE_EBUSY);
     put(fixture->queue, fresh_topic("b"), "body");
     enqueue(fixture, "body");
     UNTIL_EVENTS(fixture, BIDE_WORK_DONE, 1);

@@ -219,8 +219,6 @@ void kill_worker_process_at(struct where at, pid_t pid)
     ends_with_at(at, pid, 256 + SIGKILL);
 }
 
-/* ---- the program ---- */
-
 int main(int argc, char **argv)
 {
     const struct suite suite = {

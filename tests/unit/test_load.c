@@ -53,86 +53,6 @@ static bide_job loaded(struct bi_image *image)
     return job;
 }
 
-static void a_loaded_job_has_its_id_and_the_next_one_a_higher(void **state)
-{
-    (void)state;
-    struct bi_image image = image_of(41);
-    bide_job job = loaded(&image);
-    assert_int_equal(job.state, BIDE_STATE_READY);
-    assert_int_equal(job.age_ms, 100000);
-    assert_int_equal(job.body_size, 4);
-    bide_job_clear(&job);
-    assert_int_equal(put(&w, "a"), 42);
-}
-
-/* Another core, as after a restart. */
-static struct core_fixture next;
-
-static void everything_that_is_stored_comes_back(void **state)
-{
-    (void)state;
-    bide_put_options options = put_options();
-    options.priority = 9;
-    options.key = text("key");
-    options.max_retries = 7;
-    options.backoff_base_ms = 20;
-    options.backoff_max_ms = 300;
-    options.retain_ms = 400;
-    options.ttr_ms = 500;
-    uint64_t id = put_with(&w, "a", &options);
-    uint64_t token = reserve_expected(&w, "a", id);
-    assert_int_equal(fail_job(&w, id, token, 5000), BIDE_OK);
-    struct bi_batch batch = seal(&w);
-    assert_int_equal(batch.count, 1);
-    core_fixture_init(&next);
-    next.options.next_id = batch.next_id;
-    next.options.next_token = batch.next_token;
-    core_fixture_start(&next);
-    assert_int_equal(bi_load_job(next.core, &batch.records[0].image, next.now), BIDE_OK);
-    commit_sealed(&w, &batch);
-    bide_job job;
-    assert_true(look(&next, id, &job));
-    assert_int_equal(job.state, BIDE_STATE_DELAYED);
-    assert_int_equal(job.priority, 9);
-    assert_int_equal(job.left_ms, 5000);
-    assert_int_equal(job.max_retries, 7);
-    assert_int_equal(job.failures, 1);
-    assert_int_equal(job.fails, 1);
-    assert_int_equal(job.reserves, 1);
-    assert_int_equal(job.backoff_base_ms, 20);
-    assert_int_equal(job.backoff_max_ms, 300);
-    assert_int_equal(job.retain_ms, 400);
-    assert_int_equal(job.ttr_ms, 500);
-    assert_string_equal(job.last_error, "oops");
-    assert_memory_equal(job.key, "key", 3);
-    assert_int_equal(job.reserved_ms, EPOCH / MS);
-    bide_job_clear(&job);
-    uint64_t holder;
-    assert_int_equal(try_put(&next, "a", &options, &holder), BIDE_EXISTS);
-    assert_int_equal(holder, id);
-    advance_clocks(&next, 5 * SECOND);
-    assert_true(reserve_expected(&next, "a", id) > token); /* no token is ever given twice */
-    core_fixture_close(&next);
-}
-
-static void a_job_that_was_reserved_is_ready(void **state)
-{
-    (void)state;
-    uint64_t id = put(&w, "a");
-    reserve_expected(&w, "a", id);
-    struct bi_batch batch = seal(&w);
-    struct bi_image image = batch.records[0].image;
-    commit_sealed(&w, &batch);
-    assert_int_equal(image.state, BIDE_STATE_READY);
-    assert_false(image.started);
-    image.id = 77;
-    image.key = image.last_error = image.result = NULL;
-    bide_job job = loaded(&image);
-    assert_int_equal(job.state, BIDE_STATE_READY);
-    assert_int_equal(job.failures, 0);
-    bide_job_clear(&job);
-}
-
 static void a_started_job_counts_a_failure_and_comes_back_later(void **state)
 {
     (void)state;
@@ -154,20 +74,6 @@ static void a_started_job_counts_a_failure_and_comes_back_later(void **state)
     assert_int_equal(batch.records[0].kind, BI_UPDATE);
     assert_int_equal(batch.records[0].image.failures, 2);
     commit_sealed(&w, &batch);
-}
-
-static void a_started_job_without_retries_left_is_buried(void **state)
-{
-    (void)state;
-    struct bi_image image = image_of(5);
-    image.started = true;
-    image.max_retries = 2;
-    image.failures = 2;
-    bide_job job = loaded(&image);
-    assert_int_equal(job.state, BIDE_STATE_BURIED);
-    assert_int_equal(job.failures, 3);
-    assert_int_equal(job.buries, 1);
-    bide_job_clear(&job);
 }
 
 static void a_cancelled_job_is_removed_and_the_removal_stored(void **state)
@@ -221,115 +127,6 @@ static void a_delay_runs_on_the_clock_that_it_was_given_for(void **state)
     assert_int_equal(state_of(&w, 2), BIDE_STATE_READY);
     advance_clocks(&w, 10 * SECOND);
     assert_int_equal(state_of(&w, 1), BIDE_STATE_READY);
-}
-
-/* What is done when all is loaded, in slices as small as they can be. */
-static void put_in_order(void)
-{
-    struct bi_load_sort ordering = {.count = 0};
-    while (bi_load_sort_collect(w.core, &ordering, 1))
-        continue;
-    bi_load_sort_sort(&ordering);
-    while (bi_load_sort_apply(w.core, &ordering, 1))
-        continue;
-    bi_load_sort_done(w.core, &ordering);
-    core_fixture_check(&w);
-}
-
-static void burials_come_back_in_their_order(void **state)
-{
-    (void)state;
-    /* Loaded by id; buried in another order. */
-    static const uint64_t orders[] = {500, 100, 400, 200, 300};
-    for (uint64_t id = 1; id <= 5; id++) {
-        struct bi_image image = image_of(id);
-        image.state = BIDE_STATE_BURIED;
-        image.bury_order = orders[id - 1];
-        image.buried = EPOCH - SECOND;
-        assert_int_equal(load(&image), BIDE_OK);
-    }
-    put_in_order();
-    uint64_t last = put(&w, "a");
-    assert_int_equal(bury(&w, last, 0), BIDE_OK); /* a new burial comes after all of them */
-    static const uint64_t wanted[] = {2, 4, 5, 3, 1, 6};
-    for (size_t i = 0; i < COUNT_OF(wanted); i++) {
-        assert_int_equal(kick(&w, "a", 1), 1);
-        assert_int_equal(state_of(&w, wanted[i]), BIDE_STATE_READY);
-    }
-}
-
-static void ready_jobs_come_back_in_their_order_with_their_age(void **state)
-{
-    (void)state;
-    static const int64_t ages[] = {10, 30, 20};
-    for (uint64_t id = 1; id <= 3; id++) {
-        struct bi_image image = image_of(id);
-        image.since = EPOCH - ages[id - 1] * SECOND;
-        assert_int_equal(load(&image), BIDE_OK);
-    }
-    put_in_order();
-    assert_int_equal(stats_of(&w).oldest_ready_age_ms, 30000);
-    for (uint64_t id = 1; id <= 3; id++)
-        reserve_expected(&w, "a", id);
-}
-
-static void a_result_is_kept_for_the_rest_of_its_retention(void **state)
-{
-    (void)state;
-    struct bi_image image = image_of(3);
-    image.state = BIDE_STATE_DONE;
-    image.due = EPOCH + 5 * SECOND;
-    image.result = bide_buf_new("result", 6);
-    image.key = bide_buf_new("key", 3);
-    bide_job job = loaded(&image);
-    assert_int_equal(job.state, BIDE_STATE_DONE);
-    assert_int_equal(job.left_ms, 5000);
-    assert_memory_equal(job.result, "result", 6);
-    bide_job_clear(&job);
-    put_keyed(&w, "a", "key"); /* a result does not hold its key */
-    image.id = 5;
-    image.due = EPOCH - SECOND;
-    assert_int_equal(load(&image), BIDE_OK);
-    tick(&w);
-    assert_int_equal(state_of(&w, 5), BIDE_STATE_GONE);
-    advance_clocks(&w, 5 * SECOND);
-    assert_int_equal(state_of(&w, 3), BIDE_STATE_GONE);
-    bide_buf_unref(image.result);
-    bide_buf_unref(image.key);
-}
-
-static void an_expiry_that_has_passed_takes_the_job(void **state)
-{
-    (void)state;
-    struct bi_image image = image_of(3);
-    image.expires_at = EPOCH - SECOND;
-    assert_int_equal(load(&image), BIDE_OK);
-    image.id = 4;
-    image.reserves = 1; /* reserved once: the expiry is over */
-    assert_int_equal(load(&image), BIDE_OK);
-    tick(&w);
-    assert_int_equal(state_of(&w, 3), BIDE_STATE_GONE);
-    assert_int_equal(state_of(&w, 4), BIDE_STATE_READY);
-    assert_int_equal(stats_of(&w).total.expired, 1);
-}
-
-static void a_pause_is_loaded_until_its_end(void **state)
-{
-    (void)state;
-    struct bi_image pause = {.due = EPOCH + SECOND, .topic = "a"};
-    assert_int_equal(bi_load_pause(w.core, &pause, w.now), BIDE_OK);
-    struct bi_image for_ever = {.due = BI_NEVER, .topic = "b"};
-    assert_int_equal(bi_load_pause(w.core, &for_ever, w.now), BIDE_OK);
-    struct bi_image over = {.due = EPOCH - SECOND, .topic = "c"};
-    assert_int_equal(bi_load_pause(w.core, &over, w.now), BIDE_OK);
-    assert_int_equal(stats_of(&w).topics, 2);
-    uint64_t a = put(&w, "a");
-    put(&w, "b");
-    assert_nothing_ready(&w, "a");
-    advance_clocks(&w, SECOND);
-    reserve_expected(&w, "a", a);
-    advance_clocks(&w, BIDE_TIME_MAX_MS * MS);
-    assert_nothing_ready(&w, "b");
 }
 
 static void an_image_that_cannot_be_is_refused_and_changes_nothing(void **state)
@@ -390,19 +187,10 @@ static void an_image_is_loaded_or_not_wherever_memory_lacks(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(a_loaded_job_has_its_id_and_the_next_one_a_higher),
-        TEST(everything_that_is_stored_comes_back),
-        TEST(a_job_that_was_reserved_is_ready),
         TEST(a_started_job_counts_a_failure_and_comes_back_later),
-        TEST(a_started_job_without_retries_left_is_buried),
         TEST(a_cancelled_job_is_removed_and_the_removal_stored),
         TEST(a_due_time_that_has_passed_makes_it_ready),
         TEST(a_delay_runs_on_the_clock_that_it_was_given_for),
-        TEST(burials_come_back_in_their_order),
-        TEST(ready_jobs_come_back_in_their_order_with_their_age),
-        TEST(a_result_is_kept_for_the_rest_of_its_retention),
-        TEST(an_expiry_that_has_passed_takes_the_job),
-        TEST(a_pause_is_loaded_until_its_end),
         TEST(an_image_that_cannot_be_is_refused_and_changes_nothing),
         TEST(an_image_is_loaded_or_not_wherever_memory_lacks),
     };

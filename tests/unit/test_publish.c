@@ -96,139 +96,7 @@ static void assert_no_key(bide *queue, const char *fields, const struct bill *va
     assert_int_equal(stats.total.puts, 0);
 }
 
-/* ---- the body ---- */
-
-static void a_struct_becomes_the_body_of_a_job(void **state)
-{
-    bide_job job;
-    uint64_t id;
-    assert_int_equal(bide_publish(*state, plain, bill, NULL, &id), BIDE_OK);
-    assert_string_equal(bide_last_error(), "");
-    assert_int_equal(bide_peek(*state, id, &job), BIDE_OK);
-    assert_string_equal(job.topic, "plain");
-    assert_int_equal(job.body_size, strlen(BILL_JSON));
-    assert_memory_equal(job.body, BILL_JSON, job.body_size);
-    bide_job_clear(&job);
-}
-
-static void a_body_that_is_published_can_be_read_again(void **state)
-{
-    bide_job job;
-    struct bill *back;
-    assert_int_equal(bide_publish(*state, plain, bill, NULL, NULL), BIDE_OK);
-    assert_int_equal(bide_reserve(*state, "plain", 0, &job), BIDE_OK);
-    assert_int_equal(bide_decode(bill, job.body, job.body_size, &back), BIDE_OK);
-    bide_job_clear(&job);
-    assert_string_equal(back->customer, "ada");
-    assert_int_equal(back->month, 7);
-    bide_decoded_free(back);
-}
-
-static void data_that_cannot_be_written_is_not_published(void **state)
-{
-    bide_stats stats;
-    uint64_t id = 77;
-    assert_int_equal(bide_publish(*state, plain, (struct bill){.customer = "\xff"}, NULL, &id),
-                     BIDE_EINVAL);
-    assert_string_equal(bide_last_error(), "bill.customer: the text is not UTF-8");
-    assert_int_equal(id, 77);
-    assert_int_equal(bide_queue_stats(*state, &stats), BIDE_OK);
-    assert_int_equal(stats.total.puts, 0);
-}
-
-static void a_body_that_is_too_big_is_told_as_put_does(void **state)
-{
-    const size_t size = 70000;
-    char *text = malloc(size + 1);
-    assert_non_null(text);
-    memset(text, 'x', size);
-    text[size] = 0;
-    assert_int_equal(bide_publish(*state, plain, (struct bill){.customer = text}, NULL, NULL),
-                     BIDE_TOO_BIG);
-    free(text);
-}
-
-static void arguments_that_are_null_are_refused(void **state)
-{
-    bide_task untyped = {.name = "untyped"}, nameless = {.type = bide_type_of_bill};
-    assert_int_equal(bide_task_publish(NULL, &bide_task_of_plain, &bill, NULL, NULL), BIDE_EINVAL);
-    assert_int_equal(bide_task_publish(*state, NULL, &bill, NULL, NULL), BIDE_EINVAL);
-    assert_int_equal(bide_task_publish(*state, &bide_task_of_plain, NULL, NULL, NULL), BIDE_EINVAL);
-    assert_string_equal(bide_last_error(), "publish: queue, task or data is NULL");
-    assert_int_equal(bide_task_publish(*state, &untyped, &bill, NULL, NULL), BIDE_EINVAL);
-    assert_int_equal(bide_task_publish(*state, &nameless, &bill, NULL, NULL), BIDE_EINVAL);
-    assert_string_equal(bide_last_error(),
-                        "publish: the task has no type, or neither topic nor name");
-}
-
-static void a_task_without_a_topic_has_its_name(void **state)
-{
-    bide_task task = {.name = "named", .type = bide_type_of_bill};
-    bide_topic_stats stats;
-    assert_int_equal(bide_task_publish(*state, &task, &bill, NULL, NULL), BIDE_OK);
-    assert_int_equal(bide_topic_get_stats(*state, "named", &stats), BIDE_OK);
-    assert_int_equal(stats.jobs.ready, 1);
-}
-
-static void a_topic_that_is_none_is_refused_as_put_does(void **state)
-{
-    bide_task task = {.topic = "no topic", .type = bide_type_of_bill};
-    assert_int_equal(bide_task_publish(*state, &task, &bill, NULL, NULL), BIDE_EINVAL);
-    assert_non_null(strstr(bide_last_error(), "no topic"));
-}
-
 /* ---- the options ---- */
-
-static void a_task_that_says_nothing_has_defaults(void **state)
-{
-    bide_job job;
-    uint64_t id;
-    assert_int_equal(bide_publish(*state, plain, bill, NULL, &id), BIDE_OK);
-    assert_int_equal(bide_peek(*state, id, &job), BIDE_OK);
-    assert_int_equal(job.state, BIDE_STATE_READY);
-    assert_int_equal(job.priority, BIDE_DEFAULT_PRIORITY);
-    assert_int_equal(job.max_retries, BIDE_TASK_RETRIES);
-    assert_int_equal(job.expires_at_ms, 0);
-    assert_null(job.key);
-    bide_job_clear(&job);
-}
-
-static void a_job_has_what_its_task_says(void **state)
-{
-    bide_job job;
-    uint64_t id;
-    assert_int_equal(bide_publish(*state, full, bill, NULL, &id), BIDE_OK);
-    assert_int_equal(bide_peek(*state, id, &job), BIDE_OK);
-    assert_string_equal(job.topic, "full-topic");
-    assert_int_equal(job.state, BIDE_STATE_DELAYED);
-    assert_int_equal(job.priority, 7);
-    assert_int_equal(job.max_retries, 3);
-    assert_int_equal(job.ttr_ms, 9000);
-    assert_int_equal(job.backoff_base_ms, 100);
-    assert_int_equal(job.backoff_max_ms, 1000);
-    assert_int_equal(job.retain_ms, 5000);
-    assert_true(job.key_hold_retained);
-    assert_int_equal(job.key_size, 3);
-    assert_memory_equal(job.key, "ada", 3);
-    bide_job_clear(&job);
-}
-
-static void options_stand_in_place_of_what_the_task_says(void **state)
-{
-    bide_put_options options = bide_defaults(full);
-    bide_job job;
-    uint64_t id;
-    assert_int_equal(options.priority, 7);
-    options.delay_ms = 0;
-    options.priority = 1;
-    assert_int_equal(bide_publish(*state, full, bill, &options, &id), BIDE_OK);
-    assert_int_equal(bide_peek(*state, id, &job), BIDE_OK);
-    assert_int_equal(job.state, BIDE_STATE_READY);
-    assert_int_equal(job.priority, 1);
-    assert_int_equal(job.max_retries, 3);
-    assert_int_equal(job.key_size, 3);
-    bide_job_clear(&job);
-}
 
 static void options_of_an_older_version_are_taken_without_the_last_member(void **state)
 {
@@ -252,41 +120,6 @@ static void options_of_a_size_that_no_version_has_are_refused(void **state)
     assert_int_equal(bide_publish(*state, plain, bill, &options, NULL), BIDE_EINVAL);
     assert_string_equal(bide_last_error(),
                         "publish: the options were not begun with BIDE_PUT_OPTIONS_INIT");
-}
-
-static void an_expiry_counts_from_the_publish(void **state)
-{
-    bide_job job;
-    uint64_t id;
-    int64_t before = bi_clock_wall() / 1000;
-    assert_int_equal(bide_publish(*state, expiring, bill, NULL, &id), BIDE_OK);
-    int64_t after = bi_clock_wall() / 1000 + 1;
-    assert_int_equal(bide_peek(*state, id, &job), BIDE_OK);
-    assert_in_range(job.expires_at_ms, before + 60000, after + 60000);
-    bide_job_clear(&job);
-}
-
-static void an_expiry_of_the_options_wins(void **state)
-{
-    bide_put_options options = bide_defaults(expiring);
-    bide_job job;
-    uint64_t id;
-    options.expires_at_ms = BIDE_TIMESTAMP_MAX_MS;
-    assert_int_equal(bide_publish(*state, expiring, bill, &options, &id), BIDE_OK);
-    assert_int_equal(bide_peek(*state, id, &job), BIDE_OK);
-    assert_int_equal(job.expires_at_ms, BIDE_TIMESTAMP_MAX_MS);
-    bide_job_clear(&job);
-}
-
-static void an_expiry_that_makes_no_sense_is_refused(void **state)
-{
-    bide_task task = bide_task_of_plain;
-    task.expires_in_ms = -1;
-    assert_int_equal(bide_task_publish(*state, &task, &bill, NULL, NULL), BIDE_EINVAL);
-    assert_string_equal(bide_last_error(),
-                        "publish: expires_in_ms is -1; 0 to 4294967295000 is allowed");
-    task.expires_in_ms = INT64_MAX;
-    assert_int_equal(bide_task_publish(*state, &task, &bill, NULL, NULL), BIDE_EINVAL);
 }
 
 /* ---- the key ---- */
@@ -362,62 +195,13 @@ static void a_key_is_made_of_plain_fields_only(void **state)
                   "bill: no key can be made of \"items\": only of numbers, texts, true and false");
 }
 
-static void a_key_that_is_too_long_is_refused(void **state)
-{
-    char text[BIDE_KEY_MAX + 2];
-    struct bill value = bill;
-    memset(text, 'k', sizeof(text));
-    text[BIDE_KEY_MAX + 1] = 0;
-    value.customer = text;
-    assert_no_key(*state, "customer", &value, "put: the key has 201 bytes; 200 are allowed");
-    text[BIDE_KEY_MAX] = 0;
-    assert_key(*state, "customer", &value, text);
-}
-
-static void a_key_of_the_options_wins(void **state)
-{
-    bide_put_options options = bide_defaults(by_customer);
-    bide_job job;
-    uint64_t id;
-    options.key = (bide_slice){"mine", 4};
-    assert_int_equal(bide_publish(*state, by_customer, bill, &options, &id), BIDE_OK);
-    assert_int_equal(bide_find(*state, "by_customer", "mine", 4, &job), BIDE_OK);
-    assert_int_equal(job.id, id);
-    bide_job_clear(&job);
-}
-
-static void who_holds_the_key_is_told(void **state)
-{
-    uint64_t first, second = 0;
-    assert_int_equal(bide_publish(*state, by_customer, bill, NULL, &first), BIDE_OK);
-    assert_int_equal(bide_publish(*state, by_customer, bill, NULL, &second), BIDE_EXISTS);
-    assert_int_equal(second, first);
-    struct bill other = bill;
-    other.customer = "bob";
-    assert_int_equal(bide_publish(*state, by_customer, other, NULL, &second), BIDE_OK);
-    assert_int_not_equal(second, first);
-}
-
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_queue, close_queue)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(a_struct_becomes_the_body_of_a_job),
-        TEST(a_body_that_is_published_can_be_read_again),
-        TEST(data_that_cannot_be_written_is_not_published),
-        TEST(a_body_that_is_too_big_is_told_as_put_does),
-        TEST(arguments_that_are_null_are_refused),
-        TEST(a_task_without_a_topic_has_its_name),
-        TEST(a_topic_that_is_none_is_refused_as_put_does),
-        TEST(a_task_that_says_nothing_has_defaults),
-        TEST(a_job_has_what_its_task_says),
-        TEST(options_stand_in_place_of_what_the_task_says),
         TEST(options_of_an_older_version_are_taken_without_the_last_member),
         TEST(options_of_a_size_that_no_version_has_are_refused),
-        TEST(an_expiry_counts_from_the_publish),
-        TEST(an_expiry_of_the_options_wins),
-        TEST(an_expiry_that_makes_no_sense_is_refused),
         TEST(a_key_of_one_field_is_its_value),
         TEST(a_key_of_several_fields_is_a_list),
         TEST(keys_of_several_fields_do_not_run_together),
@@ -425,9 +209,6 @@ int main(void)
         TEST(a_key_of_an_empty_field_is_refused_alone),
         TEST(a_key_of_what_is_no_field_is_refused),
         TEST(a_key_is_made_of_plain_fields_only),
-        TEST(a_key_that_is_too_long_is_refused),
-        TEST(a_key_of_the_options_wins),
-        TEST(who_holds_the_key_is_told),
     };
     return cmocka_run_group_tests_name("task", tests, NULL, NULL);
 }

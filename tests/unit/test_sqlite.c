@@ -245,51 +245,7 @@ static void limits_of_the_fields_are_kept(void **state)
     drop_texts(&image);
 }
 
-static void a_removed_job_is_not_there(void **state)
-{
-    (void)state;
-    commit_sized(store, 1, 100000);
-    commit_sized(store, 2, 10);
-    struct bi_record remove[2] = {{.kind = BI_REMOVE, .image = {.id = 1, .body_size = 100000}},
-                                  {.kind = BI_REMOVE, .image = {.id = 2, .body_size = 10}}};
-    commit_records(store, remove, 2);
-    struct seen seen;
-    assert_int_equal(fetch(1, &seen), BIDE_NOT_FOUND);
-    assert_int_equal(fetch(2, &seen), BIDE_NOT_FOUND);
-    struct store_report report = {.jobs = 0};
-    assert_int_equal(store->ops->check(store, &report, error), BIDE_OK);
-    assert_int_equal(report.jobs, 0);
-}
-
 /* ---- bodies ---- */
-
-static void bodies_of_all_sizes_are_read(void **state)
-{
-    (void)state;
-    static const size_t sizes[] = {0, 1, 511, 512, 513, 100000};
-    for (size_t i = 0; i < COUNT_OF(sizes); i++)
-        commit_sized(store, 1 + i, sizes[i]);
-    for (int retry = 0; retry < 2; retry++) {
-        struct store_body_request requests[COUNT_OF(sizes)];
-        memset(requests, 0, sizeof(requests));
-        for (size_t i = 0; i < COUNT_OF(sizes); i++)
-            requests[i] = (struct store_body_request){.id = 1 + i, .size = (uint32_t)sizes[i]};
-        store->ops->read(store, requests, COUNT_OF(sizes));
-        for (size_t i = 0; i < COUNT_OF(sizes); i++) {
-            bide_buf *wanted = buf_of(sizes[i]);
-            assert_false(requests[i].retry);
-            assert_same_bytes(requests[i].body, wanted);
-            bide_buf_unref(wanted);
-            bide_buf_unref(requests[i].body);
-            struct seen seen; /* a small one comes with its row */
-            assert_int_equal(fetch(1 + i, &seen), BIDE_OK);
-            assert_int_equal(seen.last.body_size, sizes[i]);
-            assert_int_equal(seen.last.body != NULL, sizes[i] <= 512);
-            seen_clear(&seen);
-        }
-        reopen();
-    }
-}
 
 static void an_update_leaves_the_body_alone(void **state)
 {
@@ -364,15 +320,6 @@ static void a_close_leaves_no_id_out(void **state)
     start = reopen();
     assert_int_equal(start.next_id, 43);
     assert_int_equal(start.next_token, FAR + 9000);
-}
-
-static void an_id_is_never_given_twice_although_no_job_is_left(void **state)
-{
-    (void)state;
-    commit_sized(store, 41, 10);
-    commit_one(store, (struct bi_record){.kind = BI_REMOVE, .image = {.id = 41, .body_size = 10}});
-    commit_limits(42, 5000);
-    assert_int_equal(reopen().next_id, 42);
 }
 
 static void the_secret_of_a_file_is_drawn_once(void **state)
@@ -518,32 +465,6 @@ static void who_is_shown_a_row_can_stop(void **state)
     seen_clear(&seen);
 }
 
-static struct bi_record pause_of(const char *topic, int64_t due)
-{
-    struct bi_record record = {.kind = BI_PAUSE, .image = {.due = due}};
-    snprintf(record.image.topic, sizeof(record.image.topic), "%s", topic);
-    return record;
-}
-
-static void pauses_are_kept_changed_and_ended(void **state)
-{
-    (void)state;
-    struct bi_record records[3] = {pause_of("a", 100), pause_of("b", BI_NEVER), pause_of("c", 300)};
-    commit_records(store, records, 3);
-    reopen();
-    struct seen seen = {.count = 0};
-    assert_int_equal(store->ops->scan_pauses(store, see, &seen, error), BIDE_OK);
-    assert_int_equal(seen.count, 3);
-    struct bi_record then[3] = {pause_of("a", 0), pause_of("c", 0), pause_of("b", 700)};
-    commit_records(store, then, 3);
-    reopen();
-    memset(&seen, 0, sizeof(seen));
-    assert_int_equal(store->ops->scan_pauses(store, see, &seen, error), BIDE_OK);
-    assert_int_equal(seen.count, 1);
-    assert_string_equal(seen.last.topic, "b");
-    assert_int_equal(seen.last.due, 700);
-}
-
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -552,20 +473,16 @@ int main(void)
         TEST(every_field_is_inserted_and_updated),
         TEST(a_plain_job_stays_plain_until_something_happens_to_it),
         TEST(limits_of_the_fields_are_kept),
-        TEST(a_removed_job_is_not_there),
-        TEST(bodies_of_all_sizes_are_read),
         TEST(an_update_leaves_the_body_alone),
         TEST(a_body_that_is_not_what_it_was_is_not_given),
         TEST(a_new_file_begins_with_the_first_id),
         TEST(a_close_leaves_no_id_out),
         TEST(the_secret_of_a_file_is_drawn_once),
         TEST(tokens_of_a_file_without_a_secret_stay_as_they_are),
-        TEST(an_id_is_never_given_twice_although_no_job_is_left),
         TEST(after_a_crash_everything_is_there_and_ids_go_on_above),
         TEST(a_scan_comes_in_pages_in_the_order_of_ids),
         TEST(a_count_that_fails_says_why),
         TEST(who_is_shown_a_row_can_stop),
-        TEST(pauses_are_kept_changed_and_ended),
     };
     return cmocka_run_group_tests_name("sqlite", tests, NULL, NULL);
 }

@@ -375,58 +375,6 @@ static void a_check_that_cannot_read_a_table_fails(void **state)
 
 /* ---- copies ---- */
 
-static void a_backup_has_everything_and_is_a_queue(void **state)
-{
-    (void)state;
-    for (uint64_t id = 1; id <= 50; id++)
-        commit_sized(store, id, 1000);
-    char copy[128];
-    in_folder(copy, sizeof(copy), "copy.db");
-    assert_int_equal(store->ops->backup(store, copy, error), BIDE_OK);
-    commit_sized(store, 51, 10); /* not in the copy */
-    struct store *other;
-    assert_int_equal(try_open(copy, &other, error), BIDE_OK);
-    uint64_t counts[3];
-    count_rows(other, counts);
-    assert_int_equal(counts[0], 50);
-    struct store_body_request request = {.id = 50, .size = 1000};
-    other->ops->read(other, &request, 1);
-    assert_non_null(request.body);
-    bide_buf_unref(request.body);
-    close_store(other);
-}
-
-static void a_backup_touches_no_file_that_exists(void **state)
-{
-    (void)state;
-    char copy[128];
-    in_folder(copy, sizeof(copy), "precious");
-    FILE *precious = fopen(copy, "w");
-    assert_non_null(precious);
-    fputs("do not lose me", precious);
-    fclose(precious);
-    assert_int_equal(store->ops->backup(store, copy, error), BIDE_EINVAL);
-    assert_non_null(strstr(error, "exists"));
-    char text[32] = "";
-    precious = fopen(copy, "r");
-    assert_non_null(fgets(text, sizeof(text), precious));
-    fclose(precious);
-    assert_string_equal(text, "do not lose me");
-    assert_int_equal(store->ops->backup(store, file, error), BIDE_EINVAL); /* nor itself */
-}
-
-static void a_backup_that_cannot_be_made_leaves_nothing(void **state)
-{
-    (void)state;
-    char copy[128];
-    in_folder(copy, sizeof(copy), "missing/copy.db");
-    assert_int_equal(store->ops->backup(store, copy, error), BIDE_EIO);
-    assert_string_not_equal(error, "");
-    static char large[5000];
-    memset(large, 'x', sizeof(large) - 1);
-    assert_int_equal(store->ops->backup(store, large, error), BIDE_EINVAL);
-}
-
 static void a_backup_whose_directory_cannot_be_synced_leaves_nothing(void **state)
 {
     (void)state;
@@ -443,39 +391,6 @@ static void a_backup_whose_directory_cannot_be_synced_leaves_nothing(void **stat
 }
 
 /* ---- one owner ---- */
-
-static void a_file_has_one_owner_in_a_process(void **state)
-{
-    (void)state;
-    struct store *second = NULL;
-    assert_int_equal(try_open(file, &second, error), BIDE_EBUSY);
-    assert_null(second);
-    assert_non_null(strstr(error, "this process"));
-    char other_name[128];
-    in_folder(other_name, sizeof(other_name), "link.db");
-    assert_int_equal(symlink(file, other_name), 0);
-    assert_int_equal(try_open(other_name, &second, error), BIDE_EBUSY);
-    snprintf(other_name, sizeof(other_name), "%s/./jobs.db", folder);
-    assert_int_equal(try_open(other_name, &second, error), BIDE_EBUSY);
-    close_store(store);
-    open_store(&store);
-}
-
-static void a_file_has_one_owner_among_processes(void **state)
-{
-    (void)state;
-    pid_t child = fork();
-    if (child == 0) {
-        struct store *second = NULL;
-        char sentence[BIDE_ERROR_SIZE], pid[32];
-        int code = try_open(file, &second, sentence);
-        snprintf(pid, sizeof(pid), "%ld", (long)getppid());
-        _exit(code == BIDE_EBUSY && second == NULL && strstr(sentence, pid) != NULL ? 0 : 1);
-    }
-    int status;
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
-}
 
 static int64_t stored_limit(void)
 {
@@ -505,102 +420,19 @@ static void a_forked_child_that_closes_the_store_changes_nothing(void **state)
     commit_sized(store, 2, 10);
 }
 
-static void an_owner_that_crashed_owns_nothing(void **state)
+static void path_longer_than_PATH_MAX_is_rejected(void **state)
 {
     (void)state;
-    close_store(store);
-    store = NULL;
-    pid_t child = fork();
-    if (child == 0) {
-        open_store(&store);
-        _exit(0);
-    }
-    int status;
-    assert_int_equal(waitpid(child, &status, 0), child);
-    open_store(&store);
-}
-
-/* ---- names that are none ---- */
-
-static int open_in_folder(const char *name)
-{
-    char path[512];
-    struct store *none = NULL;
-    in_folder(path, sizeof(path), name);
-    int code = try_open(path, &none, error);
-    assert_null(none);
-    assert_string_not_equal(error, "");
-    return code;
-}
-
-static void a_path_that_is_no_file_is_refused(void **state)
-{
-    (void)state;
-    char path[128];
-    in_folder(path, sizeof(path), "directory");
-    assert_int_equal(mkdir(path, 0777), 0);
-    assert_int_equal(open_in_folder("directory"), BIDE_EINVAL);
-    assert_non_null(strstr(error, "directory"));
-    assert_int_equal(open_in_folder("missing/jobs.db"), BIDE_EIO);
-    assert_int_equal(rmdir(path), 0);
-    in_folder(path, sizeof(path), "pipe");
-    assert_int_equal(mkfifo(path, 0666), 0);
-    assert_int_equal(open_in_folder("pipe"), BIDE_EINVAL);
     static char large[PATH_MAX + 100];
     memset(large, 'x', sizeof(large) - 1);
     struct store *none = NULL;
     assert_true(try_open(large, &none, error) < 0);
     assert_null(none);
     assert_string_not_equal(error, "");
-}
-
-static void a_symbolic_link_to_a_new_file_makes_it(void **state)
-{
-    (void)state;
-    close_store(store);
-    char target[128], name[128];
-    in_folder(target, sizeof(target), "target.db");
-    in_folder(name, sizeof(name), "name.db");
-    FILE *empty = fopen(target, "w"); /* an empty file is one that can become ours */
-    assert_non_null(empty);
-    fclose(empty);
-    assert_int_equal(symlink(target, name), 0);
-    assert_int_equal(try_open(name, &store, error), BIDE_OK);
-    struct store *second = NULL;
-    assert_int_equal(try_open(target, &second, error), BIDE_EBUSY);
+    assert_int_equal(store->ops->backup(store, large, error), BIDE_EINVAL);
 }
 
 /* ---- files of others ---- */
-
-static size_t size_of(const char *path)
-{
-    struct stat status;
-    return stat(path, &status) == 0 ? (size_t)status.st_size : 0;
-}
-
-static void a_file_of_another_program_is_refused_and_left_alone(void **state)
-{
-    (void)state;
-    char path[128];
-    in_folder(path, sizeof(path), "text");
-    FILE *text = fopen(path, "w");
-    assert_non_null(text);
-    for (int i = 0; i < 1000; i++)
-        fputs("this is no database\n", text);
-    fclose(text);
-    size_t size = size_of(path);
-    assert_int_equal(open_in_folder("text"), BIDE_EINVAL);
-    assert_non_null(strstr(error, "not a file of bide"));
-    assert_int_equal(size_of(path), size);
-    in_folder(path, sizeof(path), "foreign.db");
-    alter(path, "CREATE TABLE precious(x); INSERT INTO precious VALUES(7)");
-    assert_int_equal(open_in_folder("foreign.db"), BIDE_EINVAL);
-    assert_non_null(strstr(error, "another program"));
-    alter(path, "CREATE TEMP TABLE t(x CHECK(x=7)); INSERT INTO t SELECT x FROM precious");
-    in_folder(path, sizeof(path), "marked.db");
-    alter(path, "PRAGMA application_id=12345; CREATE TABLE a(x); DROP TABLE a");
-    assert_int_equal(open_in_folder("marked.db"), BIDE_EINVAL);
-}
 
 /* A program that rewrites the file may choose the size. */
 static void the_largest_file_is_counted_in_pages_of_its_own_size(void **state)
@@ -625,26 +457,6 @@ static void the_largest_file_is_counted_in_pages_of_its_own_size(void **state)
                     (8 << 20) / 32768);
 }
 
-static void a_file_of_a_newer_version_is_refused(void **state)
-{
-    (void)state;
-    commit_sized(store, 1, 10);
-    close_store(store);
-    store = NULL;
-    alter(file, "PRAGMA user_version=99");
-    assert_int_equal(open_in_folder("jobs.db"), BIDE_EINVAL);
-    assert_non_null(strstr(error, "newer"));
-    assert_non_null(strstr(error, "99"));
-    alter(file, "PRAGMA user_version=-1"); /* no version has ever written it */
-    assert_int_equal(open_in_folder("jobs.db"), BIDE_EINVAL);
-    assert_non_null(strstr(error, "-1"));
-    alter(file, "PRAGMA user_version=2");
-    open_store(&store);
-    uint64_t counts[3];
-    count_rows(store, counts);
-    assert_int_equal(counts[0], 1);
-}
-
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -662,19 +474,10 @@ int main(void)
         TEST(a_check_finds_what_is_wrong),
         TEST(a_check_that_cannot_read_a_table_fails),
         TEST(what_was_set_aside_counts_as_damaged),
-        TEST(a_backup_has_everything_and_is_a_queue),
-        TEST(a_backup_touches_no_file_that_exists),
-        TEST(a_backup_that_cannot_be_made_leaves_nothing),
         TEST(a_backup_whose_directory_cannot_be_synced_leaves_nothing),
-        TEST(a_file_has_one_owner_in_a_process),
-        TEST(a_file_has_one_owner_among_processes),
         TEST(a_forked_child_that_closes_the_store_changes_nothing),
-        TEST(an_owner_that_crashed_owns_nothing),
-        TEST(a_path_that_is_no_file_is_refused),
-        TEST(a_symbolic_link_to_a_new_file_makes_it),
-        TEST(a_file_of_another_program_is_refused_and_left_alone),
+        TEST(path_longer_than_PATH_MAX_is_rejected),
         TEST(the_largest_file_is_counted_in_pages_of_its_own_size),
-        TEST(a_file_of_a_newer_version_is_refused),
     };
     return cmocka_run_group_tests_name("sqlite_file", tests, NULL, NULL);
 }

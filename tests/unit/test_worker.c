@@ -11,7 +11,6 @@
 #define TTR_MS 60000
 
 static const struct handler_plan staying = {.blocks = true};
-static const struct handler_plan waiting = {.waits = true};
 
 static int retry(bide_context *context)
 {
@@ -20,53 +19,17 @@ static int retry(bide_context *context)
 
 /* ---- options and registration ---- */
 
-static void options_that_make_no_sense_are_refused(void **state)
+static void options_have_their_defaults(void **state)
 {
     (void)state;
     struct stub *stub = stub_new();
-    static const bide_worker_options good = BIDE_WORKER_OPTIONS_INIT;
-    bide_worker_options bad[8];
-    for (size_t i = 0; i < COUNT_OF(bad); i++)
-        bad[i] = good;
-    bad[0].size = 0;
-    bad[1].threads = BIDE_WORKER_THREADS_MAX + 1;
-    bad[2].strategy = (bide_strategy)4;
-    bad[3].stop_timeout_ms = -2;
-    bad[4].stop_timeout_ms = BIDE_TIME_MAX_MS + 1;
-    bad[5].health_interval_ms = -1;
-    bad[6].health_interval_ms = BIDE_TIME_MAX_MS + 1;
-    bad[7].strategy = (bide_strategy)-1;
     bide_worker *worker = NULL;
-    for (size_t i = 0; i < COUNT_OF(bad); i++) {
-        assert_int_equal(bide_worker_new(&stub->queue, &bad[i], &worker), BIDE_EINVAL);
-        assert_string_not_equal(bide_last_error(), "");
-        assert_null(worker);
-    }
-    assert_int_equal(bide_worker_new(NULL, NULL, &worker), BIDE_EINVAL);
-    assert_int_equal(bide_worker_new(&stub->queue, NULL, NULL), BIDE_EINVAL);
     assert_int_equal(bide_worker_new(&stub->queue, NULL, &worker), BIDE_OK);
     assert_true(worker->options.threads >= 1);
     assert_int_equal(worker->options.stop_timeout_ms, 30000);
     assert_int_equal(worker->options.health_interval_ms, 15000);
     assert_int_equal(bide_worker_free(worker), BIDE_OK);
-    assert_int_equal(bide_worker_free(NULL), BIDE_OK);
     stub_free(stub);
-}
-
-static void a_topic_has_one_handler_and_a_name_that_is_one(void **state)
-{
-    (void)state;
-    struct fixture *fixture = fixture_new(1);
-    bide_worker *worker = fixture->worker;
-    assert_int_equal(bide_worker_handle(worker, "t", fixture_handle, NULL), BIDE_EINVAL);
-    assert_int_equal(bide_worker_handle(worker, "", fixture_handle, NULL), BIDE_EINVAL);
-    assert_int_equal(bide_worker_handle(worker, "-a", fixture_handle, NULL), BIDE_EINVAL);
-    assert_int_equal(bide_worker_handle(worker, "a b", fixture_handle, NULL), BIDE_EINVAL);
-    assert_int_equal(bide_worker_handle(worker, NULL, fixture_handle, NULL), BIDE_EINVAL);
-    assert_int_equal(bide_worker_handle(worker, "a", NULL, NULL), BIDE_EINVAL);
-    assert_int_equal(bide_worker_handle(NULL, "a", fixture_handle, NULL), BIDE_EINVAL);
-    assert_int_equal(worker->entry_count, 1);
-    fixture_free(fixture);
 }
 
 static void many_topics_are_found_by_name_and_kept_in_order(void **state)
@@ -93,80 +56,9 @@ static void many_topics_are_found_by_name_and_kept_in_order(void **state)
     fixture_free(fixture);
 }
 
-static int pass(bide_context *context, void *arg)
-{
-    (void)arg;
-    return bide_context_next(context);
-}
-
-static void weights_and_middleware_have_their_limits(void **state)
-{
-    (void)state;
-    struct fixture *fixture = fixture_new(1);
-    bide_worker *worker = fixture->worker;
-    assert_int_equal(bide_worker_set_weight(worker, "t", 0), BIDE_EINVAL);
-    assert_int_equal(bide_worker_set_weight(worker, "none", 2), BIDE_NOT_FOUND);
-    assert_int_equal(bide_worker_set_weight(worker, NULL, 2), BIDE_EINVAL);
-    assert_int_equal(bide_worker_set_weight(NULL, "t", 2), BIDE_EINVAL);
-    assert_int_equal(bide_worker_use(worker, NULL, NULL), BIDE_EINVAL);
-    for (unsigned i = 0; i < BIDE_WORKER_MIDDLEWARE_MAX; i++)
-        assert_int_equal(bide_worker_use(worker, pass, NULL), BIDE_OK);
-    assert_int_equal(bide_worker_use(worker, pass, NULL), BIDE_EINVAL);
-    fixture_free(fixture);
-}
-
-static void nothing_is_registered_while_it_runs(void **state)
-{
-    (void)state;
-    struct fixture *fixture = fixture_start(1);
-    bide_worker *worker = fixture->worker;
-    assert_int_equal(bide_worker_handle(worker, "a", fixture_handle, NULL), BIDE_EBUSY);
-    assert_int_equal(bide_worker_set_weight(worker, "t", 2), BIDE_EBUSY);
-    assert_int_equal(bide_worker_use(worker, pass, NULL), BIDE_EBUSY);
-    assert_int_equal(bide_worker_start(worker), BIDE_EBUSY);
-    assert_int_equal(bide_worker_stop(worker), BIDE_OK);
-    assert_int_equal(bide_worker_handle(worker, "a", fixture_handle, NULL), BIDE_OK);
-    assert_int_equal(bide_worker_start(worker), BIDE_OK);
-    fixture_free(fixture);
-}
-
-static void a_worker_without_handlers_does_not_start(void **state)
-{
-    (void)state;
-    struct stub *stub = stub_new();
-    bide_worker *worker;
-    assert_int_equal(bide_worker_new(&stub->queue, NULL, &worker), BIDE_OK);
-    assert_int_equal(bide_worker_start(worker), BIDE_EINVAL);
-    assert_int_equal(bide_worker_stop(worker), BIDE_OK);
-    assert_int_equal(bide_worker_quit(worker), BIDE_OK);
-    assert_int_equal(bide_worker_free(worker), BIDE_OK);
-    stub_free(stub);
-}
-
 /* ---- calls from inside ---- */
 
 static int codes[4];
-
-static int try_everything(bide_context *context)
-{
-    bide_worker *worker = context->worker;
-    codes[0] = bide_worker_start(worker);
-    codes[1] = bide_worker_stop(worker);
-    codes[2] = bide_worker_free(worker);
-    codes[3] = bide_worker_run(worker);
-    return BIDE_DONE;
-}
-
-static void a_handler_cannot_start_stop_or_free_its_worker(void **state)
-{
-    (void)state;
-    struct fixture *fixture = fixture_start(1);
-    fixture_add_job(fixture, stub_job(1, TTR_MS), (struct handler_plan){.respond = try_everything});
-    fixture_await(fixture, BIDE_WORK_DONE, 1);
-    for (size_t i = 0; i < COUNT_OF(codes); i++)
-        assert_int_equal(codes[i], BIDE_ECALLBACK);
-    fixture_free(fixture);
-}
 
 static void stop_it(struct fixture *fixture, const bide_work_event *event)
 {
@@ -352,57 +244,7 @@ static void what_was_told_of_one_job_is_not_told_of_the_next(void **state)
     fixture_free(fixture);
 }
 
-static void a_queue_that_is_shut_down_ends_the_run(void **state)
-{
-    (void)state;
-    struct fixture *fixture = fixture_new(4);
-    assert_int_equal(bide_shutdown(&fixture->stub->queue), BIDE_OK);
-    assert_int_equal(bide_worker_run(fixture->worker), BIDE_OK);
-    assert_int_equal(bide_run(&fixture->stub->queue, "t", fixture_handle, fixture), BIDE_OK);
-    fixture_free(fixture);
-}
-
 /* ---- stopping ---- */
-
-static void a_handler_that_returns_when_told_to_stop_gives_its_job_back(void **state)
-{
-    (void)state;
-    struct fixture *fixture = fixture_start_short_stop(2);
-    fixture_add_job(fixture, stub_job(1, TTR_MS),
-                    (struct handler_plan){.waits = true, .respond = retry});
-    fixture_add_job(fixture, stub_job(2, TTR_MS), waiting);
-    fixture_await_start(fixture, 1);
-    fixture_await_start(fixture, 2);
-    assert_int_equal(bide_worker_stop(fixture->worker), BIDE_OK);
-    assert_int_equal(fixture_reason(fixture, 1), BIDE_REASON_STOPPING);
-    assert_int_equal(stub_count(fixture->stub, BIDE_OP_GIVE_BACK, 1), 1);
-    assert_int_equal(stub_count(fixture->stub, BIDE_OP_FAIL, 0), 0);
-    assert_int_equal(stub_count(fixture->stub, BIDE_OP_DELETE, 2), 1);
-    assert_int_equal(fixture_count(fixture, BIDE_WORK_INTERRUPTED, 1), 1);
-    assert_int_equal(fixture_count(fixture, BIDE_WORK_DONE, 2), 1);
-    fixture_free(fixture);
-}
-
-static void a_handler_that_does_not_return_loses_its_job(void **state)
-{
-    (void)state;
-    struct fixture *fixture = fixture_start_short_stop(1);
-    fixture_add_job(fixture, stub_job(1, TTR_MS), staying);
-    fixture_await_start(fixture, 1);
-    assert_int_equal(bide_worker_stop(fixture->worker), BIDE_TIMED_OUT);
-    assert_int_equal(fixture_count(fixture, BIDE_WORK_INTERRUPTED, 1), 1);
-    assert_int_equal(bide_worker_start(fixture->worker), BIDE_EBUSY);
-    assert_int_equal(bide_worker_handle(fixture->worker, "a", fixture_handle, NULL), BIDE_EBUSY);
-    fixture_release(fixture, 1);
-    assert_int_equal(bide_worker_stop(fixture->worker), BIDE_OK);
-    assert_int_equal(stub_count(fixture->stub, BIDE_OP_GIVE_BACK, 1), 1);
-    assert_int_equal(stub_count(fixture->stub, BIDE_OP_DELETE, 1), 0);
-    assert_int_equal(fixture_count(fixture, BIDE_WORK_DONE, 1), 0);
-    fixture_add_job(fixture, stub_job(2, TTR_MS), (struct handler_plan){0});
-    assert_int_equal(bide_worker_start(fixture->worker), BIDE_OK);
-    fixture_await(fixture, BIDE_WORK_DONE, 2);
-    fixture_free(fixture);
-}
 
 static void a_queue_that_never_answers_does_not_keep_a_stop_from_returning(void **state)
 {
@@ -484,31 +326,6 @@ static void a_feed_that_comes_late_is_given_back_and_the_keeper_ends(void **stat
     fixture_free(fixture);
 }
 
-static void *stop_worker(void *arg)
-{
-    struct fixture *fixture = arg;
-    assert_int_equal(bide_worker_stop(fixture->worker), BIDE_OK);
-    return NULL;
-}
-
-static void it_may_be_stopped_by_several_at_once_and_started_again(void **state)
-{
-    (void)state;
-    struct fixture *fixture = fixture_new(3);
-    pthread_t threads[4];
-    for (uint64_t round = 1; round <= 20; round++) {
-        assert_int_equal(bide_worker_start(fixture->worker), BIDE_OK);
-        fixture_add_job(fixture, stub_job(round, TTR_MS), (struct handler_plan){0});
-        fixture_await(fixture, BIDE_WORK_STARTED, round);
-        for (size_t i = 0; i < COUNT_OF(threads); i++)
-            assert_int_equal(pthread_create(&threads[i], NULL, stop_worker, fixture), 0);
-        for (size_t i = 0; i < COUNT_OF(threads); i++)
-            pthread_join(threads[i], NULL);
-        assert_int_equal(fixture_count(fixture, BIDE_WORK_DONE, round), 1);
-    }
-    fixture_free(fixture);
-}
-
 static void what_is_owed_when_it_stops_is_given_up_and_told(void **state)
 {
     (void)state;
@@ -566,13 +383,8 @@ static void its_health_is_told_and_a_queue_that_is_silent_is_not_well(void **sta
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(options_that_make_no_sense_are_refused),
-        cmocka_unit_test(a_topic_has_one_handler_and_a_name_that_is_one),
+        cmocka_unit_test(options_have_their_defaults),
         cmocka_unit_test(many_topics_are_found_by_name_and_kept_in_order),
-        cmocka_unit_test(weights_and_middleware_have_their_limits),
-        cmocka_unit_test(nothing_is_registered_while_it_runs),
-        cmocka_unit_test(a_worker_without_handlers_does_not_start),
-        cmocka_unit_test(a_handler_cannot_start_stop_or_free_its_worker),
         cmocka_unit_test(an_event_may_make_it_quit_but_not_stop_it),
         cmocka_unit_test(event_of_a_start_cannot_start_or_stop_the_worker),
         cmocka_unit_test(the_simple_form_is_refused_in_a_completion_callback),
@@ -582,14 +394,10 @@ int main(void)
         cmocka_unit_test(a_job_that_comes_when_it_stops_is_given_back_unbegun),
         cmocka_unit_test(job_of_a_topic_without_handler_is_retried_and_runs_no_handler),
         cmocka_unit_test(what_was_told_of_one_job_is_not_told_of_the_next),
-        cmocka_unit_test(a_queue_that_is_shut_down_ends_the_run),
-        cmocka_unit_test(a_handler_that_returns_when_told_to_stop_gives_its_job_back),
-        cmocka_unit_test(a_handler_that_does_not_return_loses_its_job),
         cmocka_unit_test(a_queue_that_never_answers_does_not_keep_a_stop_from_returning),
         cmocka_unit_test(a_keeper_whose_ops_stay_out_does_not_keep_a_stop_from_returning),
         cmocka_unit_test(a_feed_that_comes_when_the_keeper_ends_is_given_back),
         cmocka_unit_test(a_feed_that_comes_late_is_given_back_and_the_keeper_ends),
-        cmocka_unit_test(it_may_be_stopped_by_several_at_once_and_started_again),
         cmocka_unit_test(what_is_owed_when_it_stops_is_given_up_and_told),
         cmocka_unit_test(its_health_is_told_and_a_queue_that_is_silent_is_not_well),
     };
