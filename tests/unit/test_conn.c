@@ -147,28 +147,6 @@ static void a_long_pipeline_of_commands_that_block_is_answered(void **state)
     client_expect(&one, "USING default");
 }
 
-static void pipelines_of_every_kind_are_answered_in_order(void **state)
-{
-    static const char stop_sent[] =
-        "use a\r\nput 0 0 9 1\r\nx\r\nwatch a\r\nreserve\r\nstats-tube none\r\nkick 1\r\n"
-        "pause-tube none 1\r\nlist-tube-used\r\nnonsense\r\nput 0 0 9 99999999999\r\nuse default\r\n";
-    static const char *const replies[] = {
-        "USING a",  "INSERTED ", "WATCHING 2", "RESERVED ",       "x",          "NOT_FOUND",
-        "KICKED 0", "NOT_FOUND", "USING a",    "UNKNOWN_COMMAND", "BAD_FORMAT", "USING default",
-    };
-    enum { ROUNDS = 500 };
-    char line[300];
-    (void)state;
-    char *all = repeated(stop_sent, ROUNDS);
-    converse(&one, all, strlen(all), 1);
-    for (size_t i = 0; i < ROUNDS * COUNT_OF(replies); i++) {
-        const char *reply = replies[i % COUNT_OF(replies)];
-        client_line(&one, line, sizeof(line));
-        assert_memory_equal(line, reply, strlen(reply));
-    }
-    free(all);
-}
-
 /* ---- half-closed ---- */
 
 static void all_that_was_sent_before_a_half_close_is_answered(void **state)
@@ -269,15 +247,6 @@ static void shutdown_does_not_wait_for_a_new_reserve(void **state)
     server_process_send_stop(&server_process);
     assert_int_equal(kill(server_process.pid, SIGCONT), 0);
     /* end() sees that it stops, long before its patience with clients ends */
-}
-
-static void commands_before_quit_are_answered(void **state)
-{
-    (void)state;
-    say(&one, "put 0 0 60 1\r\nx\r\nquit\r\nput 0 0 60 1\r\ny\r\n");
-    client_expect(&one, "INSERTED 1");
-    expect_end(&one);
-    await_figure(&two, "stats-tube default", "total-jobs: 1\n");
 }
 
 /* ---- replies are not held back ---- */
@@ -618,12 +587,10 @@ int main(void)
     signal(SIGPIPE, SIG_IGN);
     const struct CMUnitTest tests[] = {
         TEST(a_long_pipeline_of_commands_that_block_is_answered),
-        TEST(pipelines_of_every_kind_are_answered_in_order),
         TEST(all_that_was_sent_before_a_half_close_is_answered),
         TEST(a_half_close_in_the_middle_of_anything_ends_the_connection),
         TEST(wait_of_a_disconnected_client_is_cancelled),
         TEST(shutdown_does_not_wait_for_a_new_reserve),
-        TEST(commands_before_quit_are_answered),
         TEST(a_reply_does_not_wait_for_the_reserve_behind_it),
         OWN(throttled_connection_resumes_when_memory_is_free),
         OWN(bodies_that_are_still_coming_are_counted_at_once),
@@ -638,11 +605,9 @@ int main(void)
         TEST(jobs_of_a_reserve_many_that_was_not_sent_are_ready_again),
         TEST(jobs_of_a_reserve_many_that_was_sent_stay_reserved),
 #ifdef BIDE_WITH_SQLITE
-        STORED(pipelines_of_every_kind_are_answered_in_order),
         STORED(all_that_was_sent_before_a_half_close_is_answered),
         STORED(wait_of_a_disconnected_client_is_cancelled),
         STORED(shutdown_does_not_wait_for_a_new_reserve),
-        STORED(commands_before_quit_are_answered),
         STORED(a_reply_does_not_wait_for_the_reserve_behind_it),
         STORED(jobs_of_a_reserve_many_that_was_not_sent_are_ready_again),
         OWN(job_lists_are_delayed_and_not_rejected),

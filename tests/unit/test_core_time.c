@@ -168,14 +168,6 @@ static void a_run_at_follows_the_wall_clock_back(void **state)
     assert_int_equal(state_of(&w, id), BIDE_STATE_READY);
 }
 
-static void a_run_at_that_has_passed_is_ready_at_once(void **state)
-{
-    (void)state;
-    assert_int_equal(state_of(&w, put_at("a", EPOCH - SECOND)), BIDE_STATE_READY);
-    assert_int_equal(state_of(&w, put_at("a", EPOCH)), BIDE_STATE_READY);
-    assert_int_equal(state_of(&w, put_at("a", EPOCH + MS)), BIDE_STATE_DELAYED);
-}
-
 static void an_expiry_follows_the_wall_clock(void **state)
 {
     (void)state;
@@ -191,17 +183,6 @@ static void an_expiry_follows_the_wall_clock(void **state)
     advance_clocks(&w, 3600 * SECOND);
     assert_int_equal(state_of(&w, back), BIDE_STATE_GONE);
     assert_int_equal(stats_of(&w).total.expired, 2);
-}
-
-static void an_expiry_ends_with_the_first_reservation(void **state)
-{
-    (void)state;
-    uint64_t id = put_until("a", EPOCH + 10 * SECOND);
-    uint64_t token = reserve_expected(&w, "a", id);
-    assert_int_equal(run_lease_op(&w, BIDE_OP_GIVE_BACK, id, token), BIDE_OK);
-    advance_clocks(&w, 100 * SECOND);
-    assert_int_equal(state_of(&w, id), BIDE_STATE_READY);
-    assert_int_equal(stats_of(&w).total.expired, 0);
 }
 
 static void a_delayed_job_expires_too(void **state)
@@ -307,28 +288,6 @@ static void a_touch_in_the_last_microsecond_extends_the_lease(void **state)
     assert_int_equal(state_of(&w, id), BIDE_STATE_READY);
 }
 
-static void the_end_of_a_lease_with_a_limit_is_a_failure_with_backoff(void **state)
-{
-    (void)state;
-    uint64_t id = put_limited(&w, "a", 1);
-    reserve_expected(&w, "a", id);
-    advance_clocks(&w, 60 * SECOND);
-    bide_job job;
-    assert_true(look(&w, id, &job));
-    assert_int_equal(job.state, BIDE_STATE_DELAYED);
-    assert_in_range(job.left_ms, 5000, 7500);
-    assert_int_equal(job.failures, 1);
-    assert_string_equal(job.last_error, "ttr ran out");
-    int64_t left = job.left_ms;
-    bide_job_clear(&job);
-    advance_clocks(&w, left * MS - 1);
-    assert_int_equal(state_of(&w, id), BIDE_STATE_DELAYED);
-    advance_clocks(&w, 1);
-    reserve_expected(&w, "a", id);
-    advance_clocks(&w, 60 * SECOND);
-    assert_int_equal(state_of(&w, id), BIDE_STATE_BURIED);
-}
-
 static void what_the_wall_clock_made_due_comes_before_the_boot_time_clock(void **state)
 {
     (void)state;
@@ -363,16 +322,13 @@ int main(void)
         TEST(a_million_jobs_due_in_one_millisecond_become_ready_in_slices),
         TEST(a_run_at_follows_the_wall_clock_forward),
         TEST(a_run_at_follows_the_wall_clock_back),
-        TEST(a_run_at_that_has_passed_is_ready_at_once),
         TEST(an_expiry_follows_the_wall_clock),
-        TEST(an_expiry_ends_with_the_first_reservation),
         TEST(a_delayed_job_expires_too),
         TEST(what_is_relative_does_not_care_about_the_wall_clock),
         TEST(a_lease_is_good_until_the_microsecond_before_its_end),
         TEST(a_lease_that_has_just_run_out_is_lost),
         TEST(a_lease_that_no_tick_has_come_to_is_lost_all_the_same),
         TEST(a_touch_in_the_last_microsecond_extends_the_lease),
-        TEST(the_end_of_a_lease_with_a_limit_is_a_failure_with_backoff),
         TEST(what_the_wall_clock_made_due_comes_before_the_boot_time_clock),
     };
     return cmocka_run_group_tests_name("time", tests, NULL, NULL);

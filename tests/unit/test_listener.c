@@ -129,17 +129,6 @@ static const char *unix_text(void)
     return text;
 }
 
-static int connect_unix(const char *path)
-{
-    struct sockaddr_un to = {.sun_family = AF_UNIX};
-    strncpy(to.sun_path, path, sizeof(to.sun_path) - 1);
-    int fd = socket(AF_UNIX, SOCK_STREAM, 0);
-    if (connect(fd, (struct sockaddr *)&to, sizeof(to)) == 0)
-        return fd;
-    close(fd);
-    return -1;
-}
-
 static int close_all(void **state)
 {
     (void)state;
@@ -177,83 +166,12 @@ static void an_address_of_every_machine_is_not_local(void **state)
     assert_true(listeners.list[2].is_local);
 }
 
-static void a_name_may_be_several_addresses(void **state)
-{
-    (void)state;
-    open_one("localhost:0");
-    assert_true(listeners.count >= 1);
-    for (size_t i = 0; i < listeners.count; i++)
-        assert_true(listeners.list[i].is_local);
-}
-
-static void address_in_use_is_rejected_with_a_hint(void **state)
-{
-    (void)state;
-    open_one("127.0.0.1:0");
-    char text[300];
-    snprintf(text, sizeof(text), "%s", listeners.list[0].name);
-    refuse_open(text, "is another bided or beanstalkd running?");
-    assert_non_null(strstr(error, text));
-    assert_int_equal(listeners.count, 1);
-}
-
 static void foreign_address_is_rejected(void **state)
 {
     (void)state;
     refuse_open("192.0.2.1:0", "no such address");
     refuse_open("no-such-host.invalid:0", "cannot listen on no-such-host.invalid");
     assert_int_equal(listeners.count, 0);
-}
-
-static void unix_socket_has_its_permissions_and_is_removed_at_close(void **state)
-{
-    (void)state;
-    struct stat info;
-    open_one(unix_text());
-    assert_string_equal(listeners.list[0].name, unix_text());
-    assert_true(listeners.list[0].is_local);
-    assert_int_equal(stat(scratch_path("bided.sock"), &info), 0);
-    assert_int_equal(info.st_mode & 0777, 0600);
-    int fd = connect_unix(scratch_path("bided.sock"));
-    assert_true(fd >= 0);
-    close(fd);
-    bi_listener_close_all(&listeners);
-    assert_int_equal(stat(scratch_path("bided.sock"), &info), -1);
-    assert_int_equal(listeners.count, 0);
-}
-
-static void unix_socket_in_use_is_left_alone(void **state)
-{
-    (void)state;
-    open_one(unix_text());
-    refuse_open(unix_text(), "is another bided or beanstalkd running?");
-    int fd = connect_unix(scratch_path("bided.sock"));
-    assert_true(fd >= 0);
-    close(fd);
-}
-
-static void a_stale_unix_socket_is_replaced(void **state)
-{
-    (void)state;
-    open_one(unix_text());
-    close(listeners.list[0].fd); /* as after a crash: the file stays */
-    listeners.count = 0;
-    assert_int_equal(connect_unix(scratch_path("bided.sock")), -1);
-    open_one(unix_text());
-    int fd = connect_unix(scratch_path("bided.sock"));
-    assert_true(fd >= 0);
-    close(fd);
-}
-
-static void a_file_that_is_no_socket_is_left_alone(void **state)
-{
-    (void)state;
-    struct stat info;
-    scratch_write("bided.sock", "precious");
-    refuse_open(unix_text(), "not a socket");
-    assert_int_equal(stat(scratch_path("bided.sock"), &info), 0);
-    assert_int_equal(info.st_size, 8);
-    assert_int_equal(unlink(scratch_path("bided.sock")), 0);
 }
 
 static void a_dangling_link_in_place_of_a_socket_is_left_alone(void **state)
@@ -279,14 +197,6 @@ static void the_socket_of_a_successor_is_not_removed(void **state)
     open_one(unix_text());
     bi_listener_close_all(&before);
     assert_int_equal(stat(scratch_path("bided.sock"), &info), 0);
-}
-
-static void missing_directory_is_reported(void **state)
-{
-    (void)state;
-    char text[300];
-    snprintf(text, sizeof(text), "unix:%s/no/bided.sock", scratch);
-    refuse_open(text, "No such file");
 }
 
 static void sockets_have_a_limit(void **state)
@@ -316,17 +226,9 @@ int main(void)
         cmocka_unit_test(the_address_of_beanstalkd_has_host_and_port_apart),
         cmocka_unit_test_teardown(socket_listens_and_is_nonblocking, close_all),
         cmocka_unit_test_teardown(an_address_of_every_machine_is_not_local, close_all),
-        cmocka_unit_test_teardown(a_name_may_be_several_addresses, close_all),
-        cmocka_unit_test_teardown(address_in_use_is_rejected_with_a_hint, close_all),
         cmocka_unit_test_teardown(foreign_address_is_rejected, close_all),
-        cmocka_unit_test_teardown(unix_socket_has_its_permissions_and_is_removed_at_close,
-                                  close_all),
-        cmocka_unit_test_teardown(unix_socket_in_use_is_left_alone, close_all),
-        cmocka_unit_test_teardown(a_stale_unix_socket_is_replaced, close_all),
-        cmocka_unit_test_teardown(a_file_that_is_no_socket_is_left_alone, close_all),
         cmocka_unit_test_teardown(a_dangling_link_in_place_of_a_socket_is_left_alone, close_all),
         cmocka_unit_test_teardown(the_socket_of_a_successor_is_not_removed, close_all),
-        cmocka_unit_test_teardown(missing_directory_is_reported, close_all),
         cmocka_unit_test_teardown(sockets_have_a_limit, close_all),
         cmocka_unit_test_teardown(without_systemd_nothing_is_inherited, close_all),
     };

@@ -1,26 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The local backend: opening on a store that has something, or cannot be read, and ops that wait
- * for time.
+ * The local backend: an open that fails, and ops that complete within their submit.
  */
 #include "local/local_internal.h"
 
 #include "slow_store.h"
 
-#include "util/clock.h"
-
 #include <errno.h>
 #include <sys/eventfd.h>
 #include <sys/timerfd.h>
 
-/* What a store finds when it is opened, and how that goes. */
+/* How the store starts, and how often it was called. */
 static struct {
     int start_code;
-    _Atomic int scan_code;
-    size_t count;
-    struct bi_record records[4];
     unsigned commits, closes;
-    _Atomic uint64_t quarantined_id;
 } found;
 
 static int found_start(struct store *store, struct store_start *start, char *error)
@@ -33,26 +26,6 @@ static int found_start(struct store *store, struct store_start *start, char *err
     return found.start_code;
 }
 
-static int found_visit(store_visit visit, void *ctx, bool scan_pauses, char *error)
-{
-    for (size_t i = 0; i < found.count; i++) {
-        if ((found.records[i].kind == BI_PAUSE) != scan_pauses)
-            continue;
-        int code = visit(ctx, &found.records[i], NULL);
-        if (code != BIDE_OK) {
-            strcpy(error, "the store has something that cannot be");
-            return code;
-        }
-    }
-    return BIDE_OK;
-}
-
-static int found_pauses(struct store *store, store_visit visit, void *ctx, char *error)
-{
-    (void)store;
-    return found_visit(visit, ctx, true, error);
-}
-
 static int found_scan(struct store *store, uint64_t *after, uint64_t below, size_t max,
                       store_visit visit, void *ctx, char *error)
 {
@@ -60,21 +33,10 @@ static int found_scan(struct store *store, uint64_t *after, uint64_t below, size
     (void)after;
     (void)below;
     (void)max;
-    int code = found_visit(visit, ctx, false, error);
-    if (code != BIDE_OK)
-        return code;
-    if (found.scan_code != BIDE_OK)
-        strcpy(error, "the store cannot be read");
-    return found.scan_code != BIDE_OK ? found.scan_code : BIDE_NOT_FOUND;
-}
-
-static int found_quarantine(struct store *store, uint64_t id, const char *reason, char *error)
-{
-    (void)store;
-    (void)reason;
+    (void)visit;
+    (void)ctx;
     (void)error;
-    found.quarantined_id = id;
-    return BIDE_OK;
+    return BIDE_NOT_FOUND;
 }
 
 static int found_commit(struct store *store, const struct bi_batch *batch, char *error)
@@ -96,11 +58,10 @@ static const struct store_ops persistent_ops = {
     .name = "found",
     .persistent = true,
     .start = found_start,
-    .scan_pauses = found_pauses,
+    .scan_pauses = slow_pauses,
     .count = slow_count,
     .fetch = slow_fetch,
     .scan = found_scan,
-    .quarantine = found_quarantine,
     .commit = found_commit,
     .close = found_close,
 };
@@ -138,60 +99,8 @@ static int set_up(void **state)
 {
     (void)state;
     found.start_code = BIDE_OK;
-    found.scan_code = BIDE_OK;
-    found.count = found.commits = found.closes = 0;
-    found.quarantined_id = 0;
+    found.commits = found.closes = 0;
     return 0;
-}
-
-static struct bi_image *find_job(uint64_t id)
-{
-    struct bi_record *record = &found.records[found.count++];
-    record->kind = BI_INSERT;
-    record->image = (struct bi_image){.id = id,
-                                      .state = BIDE_STATE_READY,
-                                      .ttr = 60000000,
-                                      .max_retries = BIDE_NO_RETRY_LIMIT,
-                                      .created = bi_clock_wall(),
-                                      .body_size = 4,
-                                      .body = bide_buf_new("body", 4),
-                                      .topic = "a"};
-    return &record->image;
-}
-
-static void drop_found(void)
-{
-    for (size_t i = 0; i < found.count; i++)
-        bide_buf_unref(found.records[i].image.body);
-}
-
-static void open_loads_stored_jobs_and_pauses(void **state)
-{
-    (void)state;
-    find_job(3);
-    find_job(9)->state = BIDE_STATE_BURIED;
-    found.records[found.count++] =
-        (struct bi_record){.kind = BI_PAUSE, .image = {.due = BI_NEVER, .topic = "b"}};
-    bide *queue;
-    char error[BIDE_ERROR_SIZE] = "";
-    assert_int_equal(open_on(&persistent_ops, &queue, error), BIDE_OK);
-    assert_int_equal(bide_wait_recovered(queue, BIDE_FOREVER, NULL), BIDE_OK);
-    bide_job job;
-    assert_int_equal(bide_reserve(queue, "a", 0, &job), BIDE_OK);
-    assert_int_equal(job.id, 3);
-    assert_memory_equal(job.body, "body", 4);
-    assert_true(job.token >= 7000);
-    bide_job_clear(&job);
-    bide_stats stats;
-    assert_int_equal(bide_queue_stats(queue, &stats), BIDE_OK);
-    assert_int_equal(stats.jobs.buried, 1);
-    uint64_t id;
-    assert_int_equal(bide_put(queue, "b", "x", 1, NULL, &id), BIDE_OK);
-    assert_int_equal(id, 500);
-    assert_int_equal(bide_reserve(queue, "b", 0, &job), BIDE_TIMED_OUT);
-    assert_int_equal(bide_close(queue), BIDE_OK);
-    assert_int_equal(found.closes, 1);
-    drop_found();
 }
 
 static void failed_store_start_fails_open_and_closes_the_store(void **state)
@@ -206,49 +115,6 @@ static void failed_store_start_fails_open_and_closes_the_store(void **state)
         assert_string_equal(error, "the store does not start");
         assert_int_equal(found.closes, i + 1);
     }
-}
-
-static void unreadable_store_is_retried_while_new_jobs_are_served(void **state)
-{
-    (void)state;
-    find_job(3);
-    found.scan_code = BIDE_EIO;
-    bide *queue;
-    char error[BIDE_ERROR_SIZE] = "";
-    assert_int_equal(open_on(&persistent_ops, &queue, error), BIDE_OK);
-    uint64_t id;
-    assert_int_equal(bide_put(queue, "b", "x", 1, NULL, &id), BIDE_OK);
-    bide_recovery progress;
-    assert_int_equal(bide_wait_recovered(queue, 0, &progress), BIDE_TIMED_OUT);
-    assert_true(progress.phase != BIDE_PHASE_RECOVERED);
-    found.scan_code = BIDE_OK;
-    assert_int_equal(bide_wait_recovered(queue, BIDE_FOREVER, &progress), BIDE_OK);
-    assert_int_equal(progress.phase, BIDE_PHASE_RECOVERED);
-    assert_int_equal(progress.loaded, 1);
-    assert_int_equal(bide_close(queue), BIDE_OK);
-    assert_int_equal(found.closes, 1);
-    drop_found();
-}
-
-static void invalid_row_is_counted_and_quarantined(void **state)
-{
-    (void)state;
-    find_job(3);
-    find_job(4)->ttr = -1;
-    find_job(5);
-    bide *queue;
-    char error[BIDE_ERROR_SIZE] = "";
-    assert_int_equal(open_on(&persistent_ops, &queue, error), BIDE_OK);
-    bide_recovery progress;
-    assert_int_equal(bide_wait_recovered(queue, BIDE_FOREVER, &progress), BIDE_OK);
-    assert_int_equal(progress.loaded, 2);
-    assert_int_equal(progress.failed, 1);
-    assert_int_equal(progress.total, 3);
-    while (found.quarantined_id == 0) /* the commit thread comes to it */
-        bi_wakeup_sleep_ms(1);
-    assert_int_equal(found.quarantined_id, 4);
-    assert_int_equal(bide_close(queue), BIDE_OK);
-    drop_found();
 }
 
 static void volatile_store_holds_no_reply(void **state)
@@ -439,10 +305,7 @@ static void an_open_says_what_the_system_does_not_give_and_why(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        OPEN_TEST(open_loads_stored_jobs_and_pauses),
         OPEN_TEST(failed_store_start_fails_open_and_closes_the_store),
-        OPEN_TEST(unreadable_store_is_retried_while_new_jobs_are_served),
-        OPEN_TEST(invalid_row_is_counted_and_quarantined),
         OPEN_TEST(volatile_store_holds_no_reply),
         TEST(op_that_would_wait_without_completion_queue_is_rejected),
         TEST(purge_without_completion_queue_finishes_within_submit),

@@ -60,32 +60,6 @@ static void await_row(uint64_t id, bool (*good)(const struct bi_image *))
 
 /* ---- rows ---- */
 
-static void an_empty_store_is_loaded_at_once(void **state)
-{
-    (void)state;
-    queue = fake_open(fake, "slow:", NULL);
-    bide_recovery progress = recovered();
-    assert_int_equal(progress.phase, BIDE_PHASE_RECOVERED);
-    assert_int_equal(progress.loaded, 0);
-    assert_int_equal(progress.total, 0);
-    assert_int_equal(progress.failed, 0);
-}
-
-static void many_slices_are_loaded(void **state)
-{
-    (void)state;
-    for (uint64_t id = 1; id <= 1000; id++)
-        fake_row(fake, id);
-    queue = fake_open(fake, "slow:", NULL);
-    assert_int_equal(recovered().loaded, 1000);
-    bide_stats stats;
-    assert_int_equal(bide_queue_stats(queue, &stats), BIDE_OK);
-    assert_int_equal(stats.jobs.ready, 1000);
-    uint64_t id;
-    assert_int_equal(bide_put(queue, "new", "x", 1, NULL, &id), BIDE_OK);
-    assert_int_equal(id, 1001);
-}
-
 static void damaged_row_is_quarantined_and_the_others_are_loaded(void **state)
 {
     (void)state;
@@ -148,40 +122,6 @@ static void damaged_row_that_an_op_names_is_counted_once(void **state)
 static bool is_counted(const struct bi_image *image)
 {
     return !image->started && image->failures == 1;
-}
-
-static bool is_buried(const struct bi_image *image)
-{
-    return image->state == BIDE_STATE_BURIED;
-}
-
-static void a_started_job_is_counted_and_that_is_stored(void **state)
-{
-    (void)state;
-    struct bi_image *limited = fake_row(fake, 1);
-    limited->started = true;
-    limited->max_retries = 3;
-    limited->reserves = 1;
-    struct bi_image *last = fake_row(fake, 2);
-    last->started = true;
-    last->max_retries = 0;
-    struct bi_image *cancelled = fake_row(fake, 3);
-    cancelled->cancel_wanted = true;
-    fake_row(fake, 4)->reserves = 5; /* without a limit: ready, as if nothing had been */
-    queue = fake_open(fake, "slow:", NULL);
-    recovered();
-    assert_int_equal(state_of(1), BIDE_STATE_DELAYED);
-    assert_int_equal(state_of(2), BIDE_STATE_BURIED);
-    assert_int_equal(state_of(3), BIDE_STATE_GONE);
-    assert_int_equal(state_of(4), BIDE_STATE_READY);
-    await_row(1, is_counted);
-    await_row(2, is_buried);
-    bide_job job;
-    assert_int_equal(bide_job_stats(queue, 1, &job), BIDE_OK);
-    assert_int_equal(job.failures, 1);
-    assert_int_equal(job.timeouts, 1);
-    assert_non_null(strstr(job.last_error, "restarted"));
-    bide_job_clear(&job);
 }
 
 static void very_many_started_jobs_are_all_counted(void **state)
@@ -389,12 +329,9 @@ static void shutdown_while_loading_ends_waiting_ops_only(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(an_empty_store_is_loaded_at_once),
-        TEST(many_slices_are_loaded),
         TEST(damaged_row_is_quarantined_and_the_others_are_loaded),
         TEST(invalid_row_is_quarantined),
         TEST(damaged_row_that_an_op_names_is_counted_once),
-        TEST(a_started_job_is_counted_and_that_is_stored),
         TEST(very_many_started_jobs_are_all_counted),
         TEST(a_scan_that_fails_goes_on_later),
         TEST(a_queue_whose_store_cannot_be_read_can_be_closed),

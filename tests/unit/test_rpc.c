@@ -138,22 +138,6 @@ static bool nobody_waits(struct client *client)
 
 /* ---- tests ---- */
 
-static void a_call_is_answered_with_its_tag(void **state)
-{
-    (void)state;
-    bide_op put = put_of("hello");
-    send_call(&one, UINT64_MAX, &put, 0);
-    assert_int_equal(read_answer(&one, UINT64_MAX, &put, NULL), BIDE_OK);
-    assert_int_equal(put.put.id, 1);
-    bide_job job;
-    bide_op peek = {.kind = BIDE_OP_PEEK, .query = {.id = 1, .job = &job}};
-    assert_int_equal(ask(&two, &peek), BIDE_OK);
-    assert_int_equal(job.body_size, 5);
-    assert_memory_equal(job.body, "hello", 6);
-    assert_string_equal(job.topic, "t");
-    bide_job_clear(&job);
-}
-
 static void replies_come_out_of_order(void **state)
 {
     (void)state;
@@ -203,18 +187,6 @@ static void waiting_call_does_not_block_commands(void **state)
     bide_job_clear(&job);
 }
 
-static void a_call_that_waits_can_be_cancelled(void **state)
-{
-    (void)state;
-    bide_job job;
-    bide_op reserve = reserve_of(&job, 1, BIDE_FOREVER);
-    send_call(&one, 7, &reserve, 0);
-    client_send_line(&one, "call-cancel 8\r\ncall-cancel 7");
-    assert_int_equal(read_answer(&one, 7, &reserve, NULL), BIDE_CANCELLED);
-    assert_string_not_equal(reserve.error, "");
-    assert_true(nobody_waits(&two));
-}
-
 static void unknown_op_is_rejected_with_a_message(void **state)
 {
     (void)state;
@@ -233,21 +205,6 @@ static void unknown_op_is_rejected_with_a_message(void **state)
     assert_int_equal(read_answer(&one, 5, &op, NULL), BIDE_OK);
 }
 
-static void a_line_that_is_no_call_is_a_bad_format(void **state)
-{
-    (void)state;
-    client_send_line(&one, "call 1 ping x");
-    client_expect(&one, "BAD_FORMAT");
-    client_send_line(&one, "call -1 ping 0");
-    client_expect(&one, "BAD_FORMAT");
-    client_send_line(&one, "call 1 ping");
-    client_expect(&one, "BAD_FORMAT");
-    client_send_line(&one, "call-cancel");
-    client_expect(&one, "UNKNOWN_COMMAND");
-    client_send_line(&one, "call 1 ping 0\r\nxx");
-    client_expect(&one, "EXPECTED_CRLF");
-}
-
 static void oversized_arguments_are_skipped_and_the_call_is_rejected(void **state)
 {
     (void)state;
@@ -259,40 +216,6 @@ static void oversized_arguments_are_skipped_and_the_call_is_rejected(void **stat
     free(data);
     assert_int_equal(read_answer(&one, 3, &op, NULL), BIDE_TOO_BIG);
     assert_int_equal(ask(&one, &op), BIDE_OK);
-}
-
-static void a_large_body_arrives(void **state)
-{
-    (void)state;
-    static char body[65001];
-    memset(body, 'b', sizeof(body) - 1);
-    bide_op put = put_of(body);
-    assert_int_equal(ask(&one, &put), BIDE_OK);
-    bide_job job;
-    bide_op reserve = reserve_of(&job, 1, 0);
-    assert_int_equal(ask(&two, &reserve), BIDE_OK);
-    assert_int_equal(job.body_size, 65000);
-    assert_memory_equal(job.body, body, 65000);
-    bide_job_clear(&job);
-}
-
-static void calls_may_come_byte_by_byte(void **state)
-{
-    (void)state;
-    bide_op put = put_of("slow");
-    bytes.size = 0;
-    assert_int_equal(bi_op_codec_encode(&put, 0, &bytes), BIDE_OK);
-    char text[200];
-    int size = snprintf(text, sizeof(text), "call 5 put %zu\r\n", bytes.size);
-    memcpy(text + size, bytes.data, bytes.size);
-    memcpy(text + size + bytes.size, "\r\n", 2);
-    for (size_t i = 0; i < (size_t)size + bytes.size + 2; i++) {
-        client_send(&one, text + i, 1);
-        if (i % 8 == 0)
-            nanosleep(&(struct timespec){.tv_nsec = 300000}, NULL);
-    }
-    assert_int_equal(read_answer(&one, 5, &put, NULL), BIDE_OK);
-    assert_int_equal(put.put.id, 1);
 }
 
 static void waiting_calls_do_not_fill_the_connection(void **state)
@@ -374,23 +297,6 @@ static void job_reserved_for_a_closed_connection_is_released(void **state)
     }
     assert_int_equal(ask(&two, &purge), BIDE_OK);
     assert_int_equal(purge.purge.count, 0);
-}
-
-static void a_job_that_a_call_reserved_does_not_belong_to_the_connection(void **state)
-{
-    (void)state;
-    bide_op put = put_of("x");
-    assert_int_equal(ask(&one, &put), BIDE_OK);
-    bide_job job;
-    bide_op reserve = reserve_of(&job, 1, 0);
-    assert_int_equal(ask(&one, &reserve), BIDE_OK);
-    client_close(&one);
-    assert_true(nobody_waits(&two));
-    assert_int_equal(stats_by(&two).jobs.reserved, 1);
-    bide_op finish = {.kind = BIDE_OP_DELETE, .lease = {job.id, job.token}};
-    assert_int_equal(ask(&two, &finish), BIDE_OK);
-    bide_job_clear(&job);
-    one = client_open(&server_process);
 }
 
 static uint64_t subscribe_by(struct client *client, int *code)
@@ -705,19 +611,13 @@ int main(void)
 {
     signal(SIGPIPE, SIG_IGN);
     const struct CMUnitTest tests[] = {
-        TEST(a_call_is_answered_with_its_tag),
         TEST(replies_come_out_of_order),
         TEST(waiting_call_does_not_block_commands),
-        TEST(a_call_that_waits_can_be_cancelled),
         TEST(unknown_op_is_rejected_with_a_message),
-        TEST(a_line_that_is_no_call_is_a_bad_format),
         TEST(oversized_arguments_are_skipped_and_the_call_is_rejected),
-        TEST(a_large_body_arrives),
-        TEST(calls_may_come_byte_by_byte),
         TEST(waiting_calls_do_not_fill_the_connection),
         TEST(waiting_calls_are_cancelled_when_the_connection_closes),
         TEST(job_reserved_for_a_closed_connection_is_released),
-        TEST(a_job_that_a_call_reserved_does_not_belong_to_the_connection),
         TEST(subscription_number_is_local_to_its_connection),
         TEST(subscriptions_end_with_their_connection),
         TEST(half_closed_client_that_waits_is_closed),
