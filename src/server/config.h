@@ -14,6 +14,8 @@
 #ifndef BI_CONFIG_H
 #define BI_CONFIG_H
 
+#include "queue/queue.h"
+#include "server/listener.h"
 #include "server/logger.h"
 #include "server/server.h"
 #include "util/message.h"
@@ -29,7 +31,7 @@ struct config {
     const char *url;       /* NULL: none */
     const char *directory; /* of bide.db; NULL: not given. Never both: the command line wins over
                               the file, and each of them may name only one. */
-    char *listen[BI_LISTEN_MAX];
+    struct listen_address listen[BI_LISTEN_MAX];
     size_t listen_count;
     const char *address; /* of -l and -p, one more address; NULL: not given */
     const char *port;
@@ -99,6 +101,12 @@ void bi_config_note_restarts(const struct config *old, const struct config *new,
 
 /* ---- table ---- */
 
+struct setting;
+
+/* bi_setting_set() for one setting. */
+typedef bool setting_fn(struct config *config, const struct setting *setting, const char *text,
+                        char *error);
+
 struct setting {
     const char *name;
     const char *group; /* the heading in the help; NULL: only the short flag of beanstalkd */
@@ -106,6 +114,14 @@ struct setting {
     const char *fallback;
     const char *help;
     unsigned traits;
+    setting_fn *set;
+
+    /* A member of struct config, and which values it takes. */
+    size_t offset, width;
+    enum bi_option_type unit;
+    uint64_t min, max;
+    const char *words; /* separated by '|', in the order of their values */
+    const char *takes; /* the same for the message about another word */
 };
 
 #define BI_RELOAD 1u /* applied by a reload */
@@ -117,6 +133,9 @@ const struct setting *bi_setting_get(size_t index);
 
 /* The index of a name that must exist. */
 size_t bi_setting_index(const char *name);
+
+/* True if the first `size` bytes of the text are the name. '-' and '_' are equal. */
+bool bi_setting_name_equals(const char *name, const char *text, size_t size);
 
 /* Finds a name, in which '-' and '_' are equal. The message on failure suggests a similar name. */
 bool bi_setting_find(const char *name, size_t size, size_t *index, char *error);

@@ -205,8 +205,7 @@ static bool open_sockets(struct program *p, char *error)
     }
 
     for (size_t i = 0; i < config->listen_count; i++)
-        if (!bi_listen_address_parse(&address, config->listen[i], error) ||
-            !bi_listener_open(&p->listeners, &address, config->unix_mode, error))
+        if (!bi_listener_open(&p->listeners, &config->listen[i], config->unix_mode, error))
             return false;
     if (!given && config->listen_count > 0)
         return true;

@@ -17,47 +17,86 @@
 
 /* ---- values ---- */
 
-/* bi_setting_set() for one setting. */
-typedef bool set_fn(struct config *config, size_t index, const char *text, char *error);
-
-static bool reject_value(const char *name, const char *text, const char *kind, char *error)
+static bool reject_value(const struct setting *setting, const char *text, const char *kind,
+                         char *error)
 {
-    return bi_errmsg_set(error, "%s is \"%.100s\"; it takes %s", name, text, kind);
+    return bi_errmsg_set(error, "%s is \"%.100s\"; it takes %s", setting->name, text, kind);
 }
 
-static bool parse_number(size_t index, enum bi_option_type unit, const char *text, uint64_t max,
-                         uint64_t *value, char *error)
+static void store(struct config *config, const struct setting *setting, uint64_t value)
 {
-    const char *name = bi_setting_get(index)->name;
+    void *member = (char *)config + setting->offset;
+    uint32_t narrow = (uint32_t)value;
+    assert(setting->width == sizeof(bool) || setting->width == sizeof(narrow) ||
+           setting->width == sizeof(value));
 
-    if (!bi_options_parse(unit, text, value))
-        return reject_value(name, text, bi_options_type_text(unit), error);
-    if (*value > max)
+    /* memcpy: enum types differ, and a pointer to uint32_t must not alias them. */
+    if (setting->width == sizeof(bool))
+        *(bool *)member = value != 0;
+    else if (setting->width == sizeof(narrow))
+        memcpy(member, &narrow, sizeof(narrow));
+    else
+        memcpy(member, &value, sizeof(value));
+}
+
+static bool set_number(struct config *config, const struct setting *setting, const char *text,
+                       char *error)
+{
+    const char *name = setting->name;
+    uint64_t value;
+
+    if (!bi_options_parse(setting->unit, text, &value))
+        return reject_value(setting, text, bi_options_type_text(setting->unit), error);
+    if (value > setting->max)
         return bi_errmsg_set(error, "%s is %s; at most %llu is allowed", name, text,
-                             (unsigned long long)max);
+                             (unsigned long long)setting->max);
+    if (value < setting->min)
+        return bi_errmsg_set(error, "%s is %s; at least %llu is needed", name, text,
+                             (unsigned long long)setting->min);
+    store(config, setting, value);
     return true;
 }
 
-static bool set_queue_option(struct config *config, size_t index, const char *text, char *error)
+static bool set_word(struct config *config, const struct setting *setting, const char *text,
+                     char *error)
 {
-    char sentence[BIDE_ERROR_SIZE];
-    const char *name = bi_setting_get(index)->name;
+    size_t size = strlen(text);
+    uint64_t value = 0;
 
-    if (bi_options_set(&config->options, name, text, sentence) != BIDE_OK)
-        return bi_errmsg_set(error, "%s", sentence);
+    for (const char *word = setting->words; *word != 0; value++) {
+        size_t word_size = strcspn(word, "|");
+        if (word_size == size && memcmp(word, text, size) == 0) {
+            store(config, setting, value);
+            return true;
+        }
+        word += word_size + (word[word_size] == '|');
+    }
+    return reject_value(setting, text, setting->takes, error);
+}
+
+static bool set_text(struct config *config, const struct setting *setting, const char *text,
+                     char *error)
+{
+    (void)error;
+    memcpy((char *)config + setting->offset, &text, sizeof(text));
     return true;
+}
+
+static bool set_queue_option(struct config *config, const struct setting *setting, const char *text,
+                             char *error)
+{
+    char reason[BIDE_ERROR_SIZE];
+
+    return bi_options_set(&config->options, setting->name, text, reason) == BIDE_OK ||
+           bi_errmsg_set(error, "%s", reason);
 }
 
 /* 0 means no limit, so a flag tells whether the default, a share of the memory, applies. */
-static bool set_max_memory(struct config *config, size_t index, const char *text, char *error)
+static bool set_max_memory(struct config *config, const struct setting *setting, const char *text,
+                           char *error)
 {
-    if (strcmp(text, "auto") == 0) {
-        config->memory_given = false;
-        return true;
-    }
-
-    config->memory_given = true;
-    return set_queue_option(config, index, text, error);
+    config->memory_given = strcmp(text, "auto") != 0;
+    return !config->memory_given || set_queue_option(config, setting, text, error);
 }
 
 #ifdef BIDE_WITH_SQLITE
@@ -66,9 +105,10 @@ static bool set_max_memory(struct config *config, size_t index, const char *text
 #define SUPPORTED_URLS "memory:"
 #endif
 
-static bool set_url(struct config *config, size_t index, const char *text, char *error)
+static bool set_url(struct config *config, const struct setting *setting, const char *text,
+                    char *error)
 {
-    (void)index;
+    (void)setting;
     struct bi_url url;
     const char *reason;
 
@@ -87,18 +127,20 @@ static bool set_url(struct config *config, size_t index, const char *text, char 
     return true;
 }
 
-static bool set_directory(struct config *config, size_t index, const char *text, char *error)
+static bool set_directory(struct config *config, const struct setting *setting, const char *text,
+                          char *error)
 {
     if (text[0] == 0)
-        return reject_value(bi_setting_get(index)->name, text, "the name of a directory", error);
+        return reject_value(setting, text, "the name of a directory", error);
     config->directory = text;
     config->url = NULL;
     return true;
 }
 
-static bool set_listen(struct config *config, size_t index, const char *text, char *error)
+static bool set_listen(struct config *config, const struct setting *setting, const char *text,
+                       char *error)
 {
-    (void)index;
+    (void)setting;
     struct listen_address address;
     char reason[BI_ERRMSG_SIZE];
 
@@ -106,52 +148,47 @@ static bool set_listen(struct config *config, size_t index, const char *text, ch
         return bi_errmsg_set(error, "cannot listen on \"%.100s\": %s", text, reason);
     if (config->listen_count == BI_LISTEN_MAX)
         return bi_errmsg_set(error, "more than %d addresses to listen on", BI_LISTEN_MAX);
-
-    char *copy = strdup(text);
-    if (copy == NULL)
-        return bi_errmsg_set(error, "out of memory");
-    config->listen[config->listen_count++] = copy;
+    config->listen[config->listen_count++] = address;
     return true;
 }
 
-static bool set_address(struct config *config, size_t index, const char *text, char *error)
+static bool set_address(struct config *config, const struct setting *setting, const char *text,
+                        char *error)
 {
-    (void)index;
     if (text[0] == 0)
         return bi_errmsg_set(error, "cannot listen: the address is empty");
-    config->address = text;
-    return true;
+    return set_text(config, setting, text, error);
 }
 
-static bool set_port(struct config *config, size_t index, const char *text, char *error)
+static bool set_port(struct config *config, const struct setting *setting, const char *text,
+                     char *error)
 {
-    (void)index;
     if (!bi_listen_address_is_port(text))
         return bi_errmsg_set(error, "invalid port: \"%.100s\" (0 to 65535)", text);
-    config->port = text;
-    return true;
+    return set_text(config, setting, text, error);
 }
 
-static bool set_unix_mode(struct config *config, size_t index, const char *text, char *error)
+static bool set_unix_mode(struct config *config, const struct setting *setting, const char *text,
+                          char *error)
 {
     char *end;
     unsigned long mode = strtoul(text, &end, 8);
 
     /* The first character is tested because strtoul() accepts spaces and a sign. */
     if (text[0] < '0' || text[0] > '7' || *end != 0 || mode > 0777)
-        return reject_value(bi_setting_get(index)->name, text, "an octal number from 0 to 0777",
-                            error);
+        return reject_value(setting, text, "an octal number from 0 to 0777", error);
     config->unix_mode = (uint32_t)mode;
     return true;
 }
 
 /* Parses networks separated by commas or spaces. */
-static bool set_trust(struct config *config, size_t index, const char *text, char *error)
+static bool set_trust(struct config *config, const struct setting *setting, const char *text,
+                      char *error)
 {
     static const char separators[] = ", \t";
     struct server_limits *limits = &config->limits;
     char reason[BI_ERRMSG_SIZE];
-    (void)index;
+    (void)setting;
 
     for (text += strspn(text, separators); *text != 0; text += strspn(text, separators)) {
         size_t size = strcspn(text, separators);
@@ -166,30 +203,20 @@ static bool set_trust(struct config *config, size_t index, const char *text, cha
     return true;
 }
 
-static bool set_auth(struct config *config, size_t index, const char *text, char *error)
-{
-    bool always = strcmp(text, "always") == 0;
-    if (!always && strcmp(text, "remote") != 0)
-        return reject_value(bi_setting_get(index)->name, text, "remote or always", error);
-    config->limits.auth_always = always;
-    return true;
-}
-
 /* The later of secret_file and auth_secret wins. */
-static bool set_secret_file(struct config *config, size_t index, const char *text, char *error)
+static bool set_secret_file(struct config *config, const struct setting *setting, const char *text,
+                            char *error)
 {
-    (void)index;
-    (void)error;
-    config->secret_file = text[0] == 0 ? NULL : text;
     if (text[0] != 0)
         config->limits.auth_secret[0] = 0;
-    return true;
+    return set_text(config, setting, text[0] == 0 ? NULL : text, error);
 }
 
 /* The secret is a word of a protocol line: no spaces, no control characters. */
-static bool set_auth_secret(struct config *config, size_t index, const char *text, char *error)
+static bool set_auth_secret(struct config *config, const struct setting *setting, const char *text,
+                            char *error)
 {
-    (void)index;
+    (void)setting;
     size_t size = strlen(text);
 
     if (size >= sizeof(config->limits.auth_secret))
@@ -204,120 +231,6 @@ static bool set_auth_secret(struct config *config, size_t index, const char *tex
     return true;
 }
 
-/* Sets a limit of at least 1. */
-static bool set_limit(uint32_t *limit, size_t index, const char *text, uint64_t max, char *error)
-{
-    uint64_t value;
-    if (!parse_number(index, BI_OPTION_COUNT, text, max, &value, error))
-        return false;
-    if (value == 0)
-        return bi_errmsg_set(error, "%s is 0; at least 1 is needed", bi_setting_get(index)->name);
-    *limit = (uint32_t)value;
-    return true;
-}
-
-static bool set_max_connections(struct config *config, size_t index, const char *text, char *error)
-{
-    return set_limit(&config->limits.max_connections, index, text, 1000000, error);
-}
-
-static bool set_max_connections_per_address(struct config *config, size_t index, const char *text,
-                                            char *error)
-{
-    uint64_t value;
-    if (!parse_number(index, BI_OPTION_COUNT, text, 1000000, &value, error))
-        return false;
-    config->limits.max_connections_per_address = (uint32_t)value;
-    return true;
-}
-
-static bool set_max_waiters(struct config *config, size_t index, const char *text, char *error)
-{
-    return set_limit(&config->limits.max_waiters_per_connection, index, text, UINT32_MAX, error);
-}
-
-static bool set_max_tubes(struct config *config, size_t index, const char *text, char *error)
-{
-    return set_limit(&config->limits.max_topics_per_connection, index, text, BIDE_RESERVE_TOPICS,
-                     error);
-}
-
-static bool set_max_feeds(struct config *config, size_t index, const char *text, char *error)
-{
-    return set_limit(&config->limits.max_feeds_per_connection, index, text, BIDE_SUBSCRIPTIONS_MAX,
-                     error);
-}
-
-static bool set_max_client_bytes(struct config *config, size_t index, const char *text, char *error)
-{
-    return parse_number(index, BI_OPTION_BYTES, text, INT64_MAX, &config->limits.max_client_bytes,
-                        error);
-}
-
-static bool set_idle_timeout(struct config *config, size_t index, const char *text, char *error)
-{
-    uint64_t value;
-    if (!parse_number(index, BI_OPTION_DURATION, text, BIDE_TIME_MAX_MS, &value, error))
-        return false;
-    config->limits.idle_timeout_ms = (int64_t)value;
-    return true;
-}
-
-static bool set_command_timeout(struct config *config, size_t index, const char *text, char *error)
-{
-    uint64_t value;
-    if (!parse_number(index, BI_OPTION_DURATION, text, BIDE_TIME_MAX_MS, &value, error))
-        return false;
-    config->limits.command_timeout_ms = (int64_t)value;
-    return true;
-}
-
-static bool set_stop_timeout(struct config *config, size_t index, const char *text, char *error)
-{
-    uint64_t value;
-    if (!parse_number(index, BI_OPTION_DURATION, text, BIDE_TIME_MAX_MS, &value, error))
-        return false;
-    config->limits.stop_timeout_ms = (int64_t)value;
-    return true;
-}
-
-static bool set_user(struct config *config, size_t index, const char *text, char *error)
-{
-    (void)index;
-    (void)error;
-    config->user = text;
-    return true;
-}
-
-/* Returns the index of a word in a list that ends with NULL, or -1. */
-static int find_word(const char *const *words, const char *text)
-{
-    for (int i = 0; words[i] != NULL; i++)
-        if (strcmp(words[i], text) == 0)
-            return i;
-    return -1;
-}
-
-static bool set_log_format(struct config *config, size_t index, const char *text, char *error)
-{
-    static const char *const words[] = {"text", "json", NULL};
-    int format = find_word(words, text); /* the order of enum bi_log_format */
-    if (format < 0)
-        return reject_value(bi_setting_get(index)->name, text, "text or json", error);
-    config->log_format = (enum bi_log_format)format;
-    return true;
-}
-
-static bool set_log_level(struct config *config, size_t index, const char *text, char *error)
-{
-    static const char *const words[] = {"error", "warn", "info", "debug", NULL};
-    int level = find_word(words, text); /* the order of bide_log_level */
-    if (level < 0)
-        return reject_value(bi_setting_get(index)->name, text, "error, warn, info or debug", error);
-    config->log_level = (bide_log_level)level;
-    return true;
-}
-
 /* ---- table ---- */
 
 #define GROUP_STORAGE "Queue"
@@ -329,73 +242,76 @@ static bool set_log_level(struct config *config, size_t index, const char *text,
 #define GROUP_PROCESS "Process"
 
 /* A setting of the queue. Its default is in the table of queue/options.c. */
-#define QUEUE_OPTION(name, group, kind, help)                \
-    {                                                        \
-        {name, group, kind, NULL, help, 0}, set_queue_option \
+#define QUEUE_OPTION(name, group, kind, help)                     \
+    {                                                             \
+        name, group, kind, NULL, help, 0, .set = set_queue_option \
     }
 
-static const struct {
-    struct setting setting;
-    set_fn *set;
-} table[] = {
-    {{"url", GROUP_STORAGE, "URL", NULL,
-      "sqlite:PATH or memory: (default: bide.db in the state directory)", 0},
-     set_url},
-    {{"directory", GROUP_STORAGE, "DIR", NULL, "keep bide.db in DIR, which must exist", 0},
-     set_directory},
+/* The columns of a row whose value is stored in a member of struct config. */
+#define MEMBER(set_, member)                                \
+    .set = set_, .offset = offsetof(struct config, member), \
+    .width = sizeof(((struct config *)0)->member)
+#define COUNT(member, min_, max_) \
+    MEMBER(set_number, limits.member), .unit = BI_OPTION_COUNT, .min = min_, .max = max_
+#define BYTES(member) MEMBER(set_number, limits.member), .unit = BI_OPTION_BYTES, .max = INT64_MAX
+#define DURATION(member) \
+    MEMBER(set_number, limits.member), .unit = BI_OPTION_DURATION, .max = BIDE_TIME_MAX_MS
+#define WORD(member, words_, takes_) MEMBER(set_word, member), .words = words_, .takes = takes_
 
-    {{"listen", GROUP_NETWORK, "ADDRESS", NULL,
-      "ADDR:PORT, [IPV6]:PORT, PORT or unix:PATH; repeatable (default: 127.0.0.1:11300)", BI_LIST},
-     set_listen},
-    {{"address", NULL, "ADDR", NULL, "", 0}, set_address},
-    {{"port", NULL, "PORT", NULL, "", 0}, set_port},
-    {{"unix_mode", GROUP_NETWORK, "MODE", "0660", "permissions of unix sockets", 0}, set_unix_mode},
-    {{"trust", GROUP_NETWORK, "NETWORK", NULL,
-      "network, such as 10.0.0.0/8 or fd00::/8, whose clients need no secret; repeatable",
-      BI_RELOAD | BI_LIST},
-     set_trust},
-    {{"auth", GROUP_NETWORK, "remote|always", "remote",
-      "which clients need the secret: those on other machines, or all", BI_RELOAD},
-     set_auth},
-    {{"auth_secret", GROUP_NETWORK, "SECRET", "",
-      "secret of clients on other machines; without it only networks in trust are served; config "
-      "file only",
-      BI_RELOAD | BI_SECRET},
-     set_auth_secret},
-    {{"secret_file", GROUP_NETWORK, "FILE", "", "file that holds the auth_secret as its only line",
-      BI_RELOAD},
-     set_secret_file},
+static const struct setting table[] = {
+    {"url", GROUP_STORAGE, "URL", NULL,
+     "sqlite:PATH or memory: (default: bide.db in the state directory)", 0, .set = set_url},
+    {"directory", GROUP_STORAGE, "DIR", NULL, "keep bide.db in DIR, which must exist", 0,
+     .set = set_directory},
 
-    {{"max_connections", GROUP_LIMITS, "N", "10000", "maximum number of connections", BI_RELOAD},
-     set_max_connections},
-    {{"max_connections_per_address", GROUP_LIMITS, "N", "2000",
-      "maximum number of connections from one remote address; 0: no limit", BI_RELOAD},
-     set_max_connections_per_address},
-    {{"max_waiters_per_connection", GROUP_LIMITS, "N", "20000",
-      "maximum number of waiting calls of one connection", BI_RELOAD},
-     set_max_waiters},
-    {{"max_tubes_per_connection", GROUP_LIMITS, "N", "5000",
-      "maximum number of tubes that one connection watches, up to 5000", BI_RELOAD},
-     set_max_tubes},
-    {{"max_feeds_per_connection", GROUP_LIMITS, "N", "16",
-      "maximum number of event streams of one connection, up to 100", BI_RELOAD},
-     set_max_feeds},
-    {{"idle_timeout", GROUP_LIMITS, "TIME", "0",
-      "close connections that are idle for this long; 0: never", BI_RELOAD},
-     set_idle_timeout},
-    {{"command_timeout", GROUP_LIMITS, "TIME", "60s",
-      "close connections that stall in the middle of a command for this long; 0: never", BI_RELOAD},
-     set_command_timeout},
-    {{"stop_timeout", GROUP_LIMITS, "TIME", "10s",
-      "how long a stop waits for slow clients, then for the disk", BI_RELOAD},
-     set_stop_timeout},
-    {{"max_client_bytes", GROUP_LIMITS, "SIZE", "256MiB",
-      "maximum memory for the buffers of all connections", BI_RELOAD},
-     set_max_client_bytes},
-    {{"max_memory", GROUP_LIMITS, "SIZE", "auto",
-      "maximum memory for jobs and topics; auto: 80 % of the machine or control group; 0: no limit",
-      0},
-     set_max_memory},
+    {"listen", GROUP_NETWORK, "ADDRESS", NULL,
+     "ADDR:PORT, [IPV6]:PORT, PORT or unix:PATH; repeatable (default: 127.0.0.1:11300)", BI_LIST,
+     .set = set_listen},
+    {"address", NULL, "ADDR", NULL, "", 0, MEMBER(set_address, address)},
+    {"port", NULL, "PORT", NULL, "", 0, MEMBER(set_port, port)},
+    {"unix_mode", GROUP_NETWORK, "MODE", "0660", "permissions of unix sockets", 0,
+     .set = set_unix_mode},
+    {"trust", GROUP_NETWORK, "NETWORK", NULL,
+     "network, such as 10.0.0.0/8 or fd00::/8, whose clients need no secret; repeatable",
+     BI_RELOAD | BI_LIST, .set = set_trust},
+    {"auth", GROUP_NETWORK, "remote|always", "remote",
+     "which clients need the secret: those on other machines, or all", BI_RELOAD,
+     WORD(limits.auth_always, "remote|always", "remote or always")},
+    {"auth_secret", GROUP_NETWORK, "SECRET", "",
+     "secret of clients on other machines; without it only networks in trust are served; config "
+     "file only",
+     BI_RELOAD | BI_SECRET, .set = set_auth_secret},
+    {"secret_file", GROUP_NETWORK, "FILE", "", "file that holds the auth_secret as its only line",
+     BI_RELOAD, MEMBER(set_secret_file, secret_file)},
+
+    {"max_connections", GROUP_LIMITS, "N", "10000", "maximum number of connections", BI_RELOAD,
+     COUNT(max_connections, 1, 1000000)},
+    {"max_connections_per_address", GROUP_LIMITS, "N", "2000",
+     "maximum number of connections from one remote address; 0: no limit", BI_RELOAD,
+     COUNT(max_connections_per_address, 0, 1000000)},
+    {"max_waiters_per_connection", GROUP_LIMITS, "N", "20000",
+     "maximum number of waiting calls of one connection", BI_RELOAD,
+     COUNT(max_waiters_per_connection, 1, UINT32_MAX)},
+    {"max_tubes_per_connection", GROUP_LIMITS, "N", "5000",
+     "maximum number of tubes that one connection watches, up to 5000", BI_RELOAD,
+     COUNT(max_topics_per_connection, 1, BIDE_RESERVE_TOPICS)},
+    {"max_feeds_per_connection", GROUP_LIMITS, "N", "16",
+     "maximum number of event streams of one connection, up to 100", BI_RELOAD,
+     COUNT(max_feeds_per_connection, 1, BIDE_SUBSCRIPTIONS_MAX)},
+    {"idle_timeout", GROUP_LIMITS, "TIME", "0",
+     "close connections that are idle for this long; 0: never", BI_RELOAD,
+     DURATION(idle_timeout_ms)},
+    {"command_timeout", GROUP_LIMITS, "TIME", "60s",
+     "close connections that stall in the middle of a command for this long; 0: never", BI_RELOAD,
+     DURATION(command_timeout_ms)},
+    {"stop_timeout", GROUP_LIMITS, "TIME", "10s",
+     "how long a stop waits for slow clients, then for the disk", BI_RELOAD,
+     DURATION(stop_timeout_ms)},
+    {"max_client_bytes", GROUP_LIMITS, "SIZE", "256MiB",
+     "maximum memory for the buffers of all connections", BI_RELOAD, BYTES(max_client_bytes)},
+    {"max_memory", GROUP_LIMITS, "SIZE", "auto",
+     "maximum memory for jobs and topics; auto: 80 % of the machine or control group; 0: no limit",
+     0, .set = set_max_memory},
     QUEUE_OPTION("max_topics", GROUP_LIMITS, "N", "maximum number of topics (tubes)"),
     QUEUE_OPTION("max_waiters", GROUP_LIMITS, "N", "maximum number of waiting calls"),
     QUEUE_OPTION("max_jobs_per_topic", GROUP_LIMITS, "N",
@@ -436,89 +352,78 @@ static const struct {
     QUEUE_OPTION("wheel_slots", GROUP_TIMERS, "N", "wheel: number of slots"),
     QUEUE_OPTION("seed", GROUP_TIMERS, "N", "random seed of the retry jitter; 0: random"),
 
-    {{"user", GROUP_PROCESS, "USER", "", "switch to this user after the sockets are open", 0},
-     set_user},
-    {{"log_format", GROUP_PROCESS, "text|json", "text", "format of log lines", BI_RELOAD},
-     set_log_format},
-    {{"log_level", GROUP_PROCESS, "LEVEL", "info", "error, warn, info or debug", BI_RELOAD},
-     set_log_level},
+    {"user", GROUP_PROCESS, "USER", "", "switch to this user after the sockets are open", 0,
+     MEMBER(set_text, user)},
+    {"log_format", GROUP_PROCESS, "text|json", "text", "format of log lines", BI_RELOAD,
+     WORD(log_format, "text|json", "text or json")},
+    {"log_level", GROUP_PROCESS, "LEVEL", "info", "error, warn, info or debug", BI_RELOAD,
+     WORD(log_level, "error|warn|info|debug", "error, warn, info or debug")},
 };
 
-#define COUNT (sizeof(table) / sizeof(table[0]))
-_Static_assert(COUNT == BI_SETTINGS, "config.h counts the settings");
+_Static_assert(sizeof(table) / sizeof(table[0]) == BI_SETTINGS, "config.h counts the settings");
 
 const struct setting *bi_setting_get(size_t index)
 {
-    return index < COUNT ? &table[index].setting : NULL;
+    return index < BI_SETTINGS ? &table[index] : NULL;
 }
 
 /* ---- names ---- */
 
-static char to_underscore(char c)
+bool bi_setting_name_equals(const char *name, const char *text, size_t size)
 {
-    return c == '-' ? '_' : c;
-}
-
-static bool name_equals(const char *name, const char *text, size_t size)
-{
-    for (size_t i = 0; i < size; i++)
-        if (name[i] == 0 || name[i] != to_underscore(text[i]))
+    for (size_t i = 0; i < size; i++) {
+        bool separators = (name[i] == '-' || name[i] == '_') && (text[i] == '-' || text[i] == '_');
+        if (name[i] == 0 || (name[i] != text[i] && !separators))
             return false;
+    }
     return name[size] == 0;
-}
-
-static const char *nearest(const char *text, size_t size)
-{
-    struct suggestion suggestion = BI_SUGGEST_INIT;
-
-    for (size_t i = 0; i < COUNT; i++)
-        if (table[i].setting.group != NULL)
-            bi_suggest_consider(&suggestion, table[i].setting.name, text, size);
-    return suggestion.best;
 }
 
 size_t bi_setting_index(const char *name)
 {
     size_t i = 0;
-    while (i < COUNT && strcmp(table[i].setting.name, name) != 0)
+    while (i < BI_SETTINGS && strcmp(table[i].name, name) != 0)
         i++;
-    assert(i < COUNT);
+    assert(i < BI_SETTINGS);
     return i;
 }
 
 bool bi_setting_find(const char *name, size_t size, size_t *index, char *error)
 {
-    /* Without a group, a setting has only the short flag of beanstalkd. */
-    for (size_t i = 0; i < COUNT; i++) {
-        if (table[i].setting.group != NULL && name_equals(table[i].setting.name, name, size)) {
+    struct suggestion suggestion = BI_SUGGEST_INIT;
+    int shown = size < 60 ? (int)size : 60;
+
+    for (size_t i = 0; i < BI_SETTINGS; i++) {
+        /* Without a group, a setting has only the short flag of beanstalkd. */
+        if (table[i].group == NULL)
+            continue;
+        if (bi_setting_name_equals(table[i].name, name, size)) {
             *index = i;
             return true;
         }
+        bi_suggest_consider(&suggestion, table[i].name, name, size);
     }
 
-    const char *other = nearest(name, size);
-    int shown = size < 60 ? (int)size : 60;
-
-    if (other == NULL)
+    if (suggestion.best == NULL)
         return bi_errmsg_set(error, "unknown setting \"%.*s\"; bided --help lists them", shown,
                              name);
-    return bi_errmsg_set(error, "unknown setting \"%.*s\"; did you mean %s?", shown, name, other);
+    return bi_errmsg_set(error, "unknown setting \"%.*s\"; did you mean %s?", shown, name,
+                         suggestion.best);
 }
 
 void bi_setting_clear(struct config *config, size_t index)
 {
-    if (table[index].set == set_trust) {
-        config->limits.trust_count = 0;
-        return;
-    }
+    assert(index < BI_SETTINGS && (table[index].traits & BI_LIST) != 0);
+    assert(table[index].set == set_trust || table[index].set == set_listen);
 
-    assert(table[index].set == set_listen);
-    for (size_t i = 0; i < config->listen_count; i++)
-        free(config->listen[i]);
-    config->listen_count = 0;
+    if (table[index].set == set_trust)
+        config->limits.trust_count = 0;
+    else
+        config->listen_count = 0;
 }
 
 bool bi_setting_set(struct config *config, size_t index, const char *text, char *error)
 {
-    return table[index].set(config, index, text, error);
+    assert(index < BI_SETTINGS);
+    return table[index].set(config, &table[index], text, error);
 }

@@ -448,13 +448,15 @@ static void addresses_accumulate_and_flags_replace_those_of_the_file(void **stat
     const char *text = "listen = 11300\nlisten = unix:/tmp/a.sock\n";
     accept_file(text);
     assert_int_equal(config.listen_count, 2);
-    assert_string_equal(config.listen[0], "11300");
-    assert_string_equal(config.listen[1], "unix:/tmp/a.sock");
+    assert_string_equal(config.listen[0].host, "127.0.0.1");
+    assert_string_equal(config.listen[0].port, "11300");
+    assert_true(config.listen[1].is_unix);
+    assert_string_equal(config.listen[1].host, "/tmp/a.sock");
     bi_config_free(&config);
     accept(ARGS(file_flag(text), "--listen=1", "--listen", "2", "--listen=3"));
     assert_int_equal(config.listen_count, 3);
-    assert_string_equal(config.listen[0], "1");
-    assert_string_equal(config.listen[2], "3");
+    assert_string_equal(config.listen[0].port, "1");
+    assert_string_equal(config.listen[2].port, "3");
     bi_config_free(&config);
 }
 
