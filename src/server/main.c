@@ -10,10 +10,8 @@
 #include "server/beanstalk/beanstalk.h"
 #include "server/config.h"
 #include "server/listener.h"
-#include "server/privileges.h"
+#include "server/process.h"
 #include "server/state_dir.h"
-#include "server/sysinfo.h"
-#include "server/systemd_notify.h"
 #include "util/clock.h"
 
 #include <errno.h>
@@ -23,6 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 /* The exit codes of beanstalkd, where it has one. */
@@ -227,7 +226,7 @@ static bool refuses_all_remote(const struct program *p)
 static void clamp_max_connections(struct program *p, struct server_limits *limits)
 {
     uint64_t wanted = (uint64_t)limits->max_connections + p->listeners.count + OTHER_FILES;
-    uint64_t files = bi_sysinfo_raise_file_limit(wanted);
+    uint64_t files = bi_process_raise_file_limit(wanted);
     if (files == 0 || files >= wanted)
         return;
 
@@ -251,8 +250,8 @@ static void raise_max_client_bytes(const struct program *p, struct server_limits
     if (limits->max_client_bytes >= minimum)
         return;
 
-    bi_sysinfo_format_size(given, limits->max_client_bytes);
-    bi_sysinfo_format_size(raised, minimum);
+    bi_process_format_size(given, limits->max_client_bytes);
+    bi_process_format_size(raised, minimum);
     bi_log(&p->log, BIDE_LOG_WARN, "max_client_bytes raised from %s to %s, %d times max_job_size",
            given, raised, JOBS_IN_BUFFERS);
     limits->max_client_bytes = minimum;
@@ -287,7 +286,7 @@ static int change_user(struct program *p, const char *created, char *error)
     struct account account;
     if (p->config.user[0] == 0)
         return EXIT_OK;
-    enum privileges_code code = bi_privileges_find_account(&account, p->config.user, error);
+    enum privileges_code code = bi_process_find_account(&account, p->config.user, error);
     if (code != BI_PRIVILEGES_OK)
         return (int)code;
 
@@ -301,7 +300,7 @@ static int change_user(struct program *p, const char *created, char *error)
             return BI_PRIVILEGES_DENIED;
     }
 
-    return (int)bi_privileges_drop(&account, error);
+    return (int)bi_process_drop_privileges(&account, error);
 }
 
 static int prepare_storage(struct program *p, char *error)
@@ -321,7 +320,7 @@ static int prepare_storage(struct program *p, char *error)
     code = change_user(p, created ? directory : NULL, error);
     if (code != EXIT_OK)
         return code;
-    bi_privileges_forbid_new();
+    bi_process_forbid_new_privileges();
 
     if (geteuid() == 0)
         bi_log(
@@ -338,7 +337,7 @@ static void log_recovery(struct program *p, const bide_recovery *progress)
     char text[160];
     snprintf(text, sizeof(text), "%s stored jobs: %llu of %llu", bide_phase_name(progress->phase),
              (unsigned long long)progress->loaded, (unsigned long long)progress->total);
-    bi_systemd_notify_status(text);
+    bi_process_notify("STATUS=%s", text);
 
     bool step = progress->phase == p->phase || progress->total == 0;
     bi_log(&p->log, step ? BIDE_LOG_DEBUG : BIDE_LOG_INFO, "%s", text);
@@ -355,7 +354,7 @@ static void on_recovery(void *user, const bide_recovery *progress)
         return;
     }
 
-    bi_systemd_notify_status(p->status);
+    bi_process_notify("STATUS=%s", p->status);
     bi_log(&p->log, BIDE_LOG_INFO, "loaded %llu stored %s in %lld ms",
            (unsigned long long)progress->loaded, progress->loaded == 1 ? "job" : "jobs",
            (long long)((bi_clock_boot() - p->opened_us) / 1000));
@@ -365,12 +364,6 @@ static void on_recovery(void *user, const bide_recovery *progress)
                (unsigned long long)progress->failed);
 }
 
-/* 80 % of the memory of the machine, or of its control group. */
-static uint64_t default_memory(void)
-{
-    return bi_sysinfo_memory_limit("") / 10 * 8;
-}
-
 static void log_queue(const struct program *p, const bide_options *options)
 {
     static const char *const syncs[] = {"full", "normal", "off"};
@@ -378,8 +371,8 @@ static void log_queue(const struct program *p, const bide_options *options)
 
     bi_log(&p->log, BIDE_LOG_INFO, "queue: %.300s", p->display_url);
     char job[BI_SIZE_TEXT], memory[BI_SIZE_TEXT];
-    bi_sysinfo_format_size(job, options->max_job_size);
-    bi_sysinfo_format_size(memory, options->max_memory);
+    bi_process_format_size(job, options->max_job_size);
+    bi_process_format_size(memory, options->max_memory);
     bi_log(&p->log, BIDE_LOG_INFO, "%s%s%smax_job_size=%s max_memory=%s max_connections=%u",
            stored ? "sync=" : "jobs are lost when bided stops; ",
            stored ? syncs[options->sync] : "", stored ? " " : "", job, memory,
@@ -404,8 +397,9 @@ static int open_queue(struct program *p, bide_options *resolved, char *error)
     const char *reason;
     bide_options options = p->config.options;
 
+    /* The default is 80 % of the memory of the machine, or of its control group. */
     if (!p->config.memory_given)
-        options.max_memory = default_memory();
+        options.max_memory = bi_process_memory_limit("") / 10 * 8;
     options.log = p->log.handler;
     options.log_user = p->log.user;
     options.recovery = on_recovery;
@@ -463,7 +457,7 @@ static void on_ready(void *user)
     struct program *p = user;
 
     mask_signals(SIG_UNBLOCK);
-    bi_systemd_notify_ready(p->status);
+    bi_process_notify("READY=1\nSTATUS=%s", p->status);
 
     if (refuses_all_remote(p))
         bi_log(
@@ -477,13 +471,13 @@ static void on_ready(void *user)
 static void on_alive(void *user)
 {
     (void)user;
-    bi_systemd_notify_watchdog();
+    bi_process_notify("WATCHDOG=1");
 }
 
 static void on_stopping(void *user)
 {
     (void)user;
-    bi_systemd_notify_stopping();
+    bi_process_notify("STOPPING=1\nSTATUS=stopping");
 }
 
 /* Reloads limits, the secret and the log settings. All others remain as they were at the start. On
@@ -493,8 +487,12 @@ static void on_reload(void *user)
     struct program *p = user;
     char error[BI_ERRMSG_SIZE];
     struct config config;
+    struct timespec now;
 
-    bi_systemd_notify_reloading();
+    /* systemd needs the time of the reload to match the READY that ends it. */
+    bi_clock_mono_deadline(&now, 0);
+    bi_process_notify("RELOADING=1\nMONOTONIC_USEC=%lld\nSTATUS=reloading",
+                      (long long)now.tv_sec * 1000000 + now.tv_nsec / 1000);
     p->flags.reload = true;
     if (bi_config_load(&config, &p->flags, &p->flags.notes, error)) {
         bi_logger_configure(&p->logger, config.log_format, config.log_level);
@@ -513,7 +511,7 @@ static void on_reload(void *user)
     }
 
     bi_config_log_notes(&p->flags.notes, &p->log);
-    bi_systemd_notify_ready(p->status);
+    bi_process_notify("READY=1\nSTATUS=%s", p->status);
 }
 
 static int start_server(struct program *p, const bide_options *options, char *error)
@@ -527,7 +525,7 @@ static int start_server(struct program *p, const bide_options *options, char *er
         .stopping = on_stopping,
         .reload = on_reload,
         .alive = on_alive,
-        .watchdog_us = bi_systemd_notify_watchdog_us(),
+        .watchdog_us = bi_process_watchdog_us(),
         .user = p,
     };
     if (bi_server_new(&settings, &p->server, error) != BIDE_OK)
@@ -570,7 +568,7 @@ static int run(struct program *p)
     char error[BI_ERRMSG_SIZE] = "";
 
     bi_log(&p->log, BIDE_LOG_INFO, "bided %s, pid %d", bide_version(), (int)getpid());
-    if (bi_systemd_notify_unsupported())
+    if (bi_process_cannot_notify())
         bi_log(&p->log, BIDE_LOG_WARN,
                "systemd waits for a notification, but this bided was built without libsystemd-dev");
 
