@@ -130,7 +130,8 @@ static void check_conn(struct conn *conn)
 static void check_all_conns(void)
 {
     uint32_t count = 0;
-    for (struct conn *conn = fuzz.server->first; conn != NULL; conn = conn->next, count++)
+    for (struct conn *conn = fuzz.server->conns.head; conn != NULL;
+         conn = bi_conn_next(conn, LIST_ALL), count++)
         check_conn(conn);
     must(count == fuzz.server->connections);
     must(fuzz.server->batch.uncommitted == 0 && fuzz.server->batch.uncommitted_bytes == 0);
@@ -182,15 +183,12 @@ static void check_all_released(const struct server *server)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct server_settings settings = {.options = BIDE_OPTIONS_INIT,
-                                       .limits = {.max_connections = 100,
+    struct server_settings settings = {.limits = {.max_connections = 100,
                                                   .stop_timeout_ms = 10000,
                                                   .max_client_bytes = 10000,
                                                   .auth_secret = "secret"}};
     char error[BIDE_ERROR_SIZE];
-    settings.options.seed = 1;
-    settings.options.max_waiters = 3;
-    must(bide_open("memory:", &settings.options, &settings.queue) == BIDE_OK);
+    must(bide_open("memory:?seed=1&max_waiters=3", NULL, &settings.queue) == BIDE_OK);
     must(bi_server_new(&settings, &fuzz.server, error) == BIDE_OK);
     fuzz = (struct fuzz){.server = fuzz.server, .at = data, .end = data + size};
     must(bi_server_start_protocol(fuzz.server, &bi_beanstalk_protocol, &fuzz.beanstalk, error) ==

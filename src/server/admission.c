@@ -259,16 +259,10 @@ static void begin_pause(struct conn *conn, int64_t pause_us, enum admission_repl
 static void link_pending(struct conn *conn)
 {
     struct admission *admission = &conn->server->admission;
+    assert(conn->admission.peer != NULL);
 
-    assert(!conn->admission.pending && conn->admission.peer != NULL);
-    conn->admission.pending = true;
-    conn->admission.pending_prev = admission->pending_last;
-    conn->admission.pending_next = NULL;
-    *(admission->pending_last != NULL ? &admission->pending_last->admission.pending_next
-                                      : &admission->pending_first) = conn;
-    admission->pending_last = conn;
+    bi_conn_enqueue(conn, LIST_PENDING, &admission->pending);
     admission->pending_count++;
-
     conn->admission.peer->pending++;
     if (conn->admission.subnet != NULL)
         conn->admission.subnet->pending++;
@@ -277,19 +271,12 @@ static void link_pending(struct conn *conn)
 static void unlink_pending(struct conn *conn)
 {
     struct admission *admission = &conn->server->admission;
-    if (!conn->admission.pending)
+    if (!bi_conn_is_in(conn, LIST_PENDING))
         return;
 
     assert(admission->pending_count > 0 && conn->admission.peer->pending > 0);
-    conn->admission.pending = false;
-    *(conn->admission.pending_prev != NULL ? &conn->admission.pending_prev->admission.pending_next
-                                           : &admission->pending_first) =
-        conn->admission.pending_next;
-    *(conn->admission.pending_next != NULL ? &conn->admission.pending_next->admission.pending_prev
-                                           : &admission->pending_last) =
-        conn->admission.pending_prev;
+    bi_conn_dequeue(conn, LIST_PENDING);
     admission->pending_count--;
-
     conn->admission.peer->pending--;
     if (conn->admission.subnet != NULL)
         conn->admission.subnet->pending--;
@@ -299,8 +286,8 @@ static void unlink_pending(struct conn *conn)
  * finds another one. */
 static void evict_pending(struct server *server)
 {
-    struct conn *conn = server->admission.pending_first;
-    assert(conn != NULL && conn->admission.pending);
+    struct conn *conn = server->admission.pending.head;
+    assert(conn != NULL);
     unlink_pending(conn);
     conn->dead = true;
     bi_schedule_mark_dirty(conn);
@@ -463,7 +450,7 @@ static void reject(struct conn *conn, enum admission_reply reply)
 {
     conn->server->refused_connections++;
     conn->admission.authorised = false;
-    if (!conn->admission.pending)
+    if (!bi_conn_is_in(conn, LIST_PENDING))
         link_pending(conn);
 
     conn->protocol->reply(conn, reply);
@@ -478,7 +465,7 @@ static bool admit(struct conn *conn)
     struct admission *admission = &conn->server->admission;
     uint32_t max = conn->server->limits.max_connections_per_address;
     const struct peer *peer = conn->admission.peer;
-    assert(!conn->admission.pending);
+    assert(!bi_conn_is_in(conn, LIST_PENDING));
     if (peer == NULL || peer->origin == ORIGIN_LOCAL || conn->admission.remote)
         return true;
 

@@ -27,6 +27,7 @@
 
 #include "server/cidr.h"
 #include "server/protocol.h"
+#include "server/schedule.h"
 #include "util/hash.h"
 #include "util/message.h"
 
@@ -48,7 +49,7 @@ struct admission {
     struct bi_hash_secret secret;        /* key of the hash */
     struct peer *idle_first, *idle_last; /* peers without connections, oldest first */
     size_t idle_count;
-    struct conn *pending_first, *pending_last; /* not authenticated, oldest first */
+    struct conn_queue pending; /* not authenticated, oldest first */
     uint32_t pending_count;
     uint32_t remote_count;       /* connections of other machines that are not pending */
     uint64_t auth_failure_count; /* wrong secrets */
@@ -61,7 +62,6 @@ struct admission {
 /* What admission knows of a connection. */
 struct conn_admission {
     bool authorised;   /* has authenticated, or need not */
-    bool pending;      /* in the list of connections that must authenticate */
     bool remote;       /* authorised, and from another machine */
     bool pause_closes; /* at the end of the pause the connection is closed */
     bool pause_waited; /* the auth command has waited for a pause */
@@ -71,8 +71,7 @@ struct conn_admission {
     struct event *pause;              /* NULL: never paused */
     struct peer *peer;                /* NULL: unknown */
     struct peer *subnet;              /* of a remote IPv6 client; NULL: none */
-    struct conn *pending_prev, *pending_next;
-    int64_t auth_deadline; /* to authenticate */
+    int64_t auth_deadline;            /* to authenticate */
 };
 
 bool bi_admission_init(struct admission *admission);

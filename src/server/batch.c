@@ -6,6 +6,7 @@
 #include "util/clock.h"
 
 #include <assert.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define BULK_COMMITS      4   /* that bulk senders may fill before they are not read */
@@ -15,16 +16,13 @@
 
 void bi_batch_init(struct batch *batch, const bide_options *options)
 {
-    uint64_t ops = options->max_pending_ops == 0 ? 100000 : options->max_pending_ops;
-    uint64_t bytes =
-        options->max_pending_bytes == 0 ? (uint64_t)64 << 20 : options->max_pending_bytes;
+    uint64_t ops = options->max_pending_ops, bytes = options->max_pending_bytes;
+    assert(ops > 0 && bytes > 0 && options->batch_jobs > 0 && options->batch_bytes > 0);
+
     batch->uncommitted_max = ops - ops / UNCOMMITTED_SHARE;
     batch->uncommitted_bytes_max = bytes - bytes / UNCOMMITTED_SHARE;
-
-    uint64_t batch_jobs = options->batch_jobs == 0 ? 1000 : options->batch_jobs;
-    uint64_t batch_bytes = options->batch_bytes == 0 ? (uint64_t)8 << 20 : options->batch_bytes;
-    batch->bulk_uncommitted_max = BULK_COMMITS * batch_jobs;
-    batch->bulk_uncommitted_bytes_max = BULK_COMMITS * batch_bytes;
+    batch->bulk_uncommitted_max = BULK_COMMITS * (uint64_t)options->batch_jobs;
+    batch->bulk_uncommitted_bytes_max = BULK_COMMITS * options->batch_bytes;
 }
 
 /* ---- uncommitted changes ---- */
@@ -35,7 +33,7 @@ void bi_batch_count_change(struct server_op *server_op, const struct conn *conn)
     assert(!server_op->uncommitted);
 
     server_op->uncommitted = true;
-    server_op->bulk = conn != NULL && bi_schedule_is_bulk(conn);
+    server_op->bulk = conn != NULL && bi_conn_is_bulk(conn);
     batch->uncommitted++;
     batch->uncommitted_bytes += server_op->bytes;
     batch->bulk_uncommitted += server_op->bulk;
@@ -92,6 +90,14 @@ static void append(struct server_op *server_op)
     batch->slow = bi_op_is(op, OP_SLOW) || topics > MANY_TOPICS;
 }
 
+struct internal_op *bi_batch_new_op(struct server *server, const struct server_op_type *type)
+{
+    struct internal_op *op = calloc(1, sizeof(*op));
+    if (op != NULL)
+        op->base = (struct server_op){.type = type, .server = server, .op = &op->op};
+    return op;
+}
+
 void bi_batch_submit(struct server_op *server_op)
 {
     assert(!server_op->uncommitted);
@@ -115,6 +121,8 @@ static void submit(struct server *server, bide_op **ops, size_t count)
             on_done(ops[i]);
         else if (server_op->type->pending != NULL)
             server_op->type->pending(server_op);
+        else
+            bi_batch_count_change(server_op, NULL);
     }
 }
 

@@ -27,7 +27,7 @@ struct server_op;
 
 struct server_op_type {
     /* The op did not complete within the submit. Calls bi_batch_count_change() if it waits for a
-     * commit. May be NULL. */
+     * commit. NULL: it always does, and it has no connection. */
     void (*pending)(struct server_op *server_op);
     /* The op has completed, and is no longer counted. Called once for each submit. */
     void (*completed)(struct server_op *server_op);
@@ -43,6 +43,12 @@ struct server_op {
     bool uncommitted; /* counted in batch.uncommitted, */
     bool bulk;        /* and in batch.bulk_uncommitted */
     bool abandoned;   /* its connection is closed */
+};
+
+/* An op of the server itself. */
+struct internal_op {
+    struct server_op base;
+    bide_op op;
 };
 
 struct batch {
@@ -65,9 +71,12 @@ struct batch {
     uint64_t bulk_uncommitted_bytes_max;
 };
 
-/* Sets the limits by those of the queue. */
+/* Sets the limits by those of the queue, in which the defaults are filled in. */
 void bi_batch_init(struct batch *batch, const bide_options *options);
 
+/* Allocates an op, whose kind and arguments the caller fills in. completed() frees it. NULL without
+ * memory. */
+struct internal_op *bi_batch_new_op(struct server *server, const struct server_op_type *type);
 /* Adds the op to the batch, for the first time or again. */
 void bi_batch_submit(struct server_op *server_op);
 /* The same after the other connections had their turn: for the next step of a long command. If its

@@ -192,7 +192,7 @@ bool bi_conn_accepts_input(const struct conn *conn)
 bool bi_conn_has_partial_command(const struct conn *conn)
 {
     bool part = conn->input_size == 0 ? conn->mid_command : conn->need_input;
-    return part && conn->read_queue == NULL && bi_conn_accepts_input(conn);
+    return part && !bi_conn_is_in(conn, LIST_READ) && bi_conn_accepts_input(conn);
 }
 
 static short wanted_events(const struct conn *conn)
@@ -201,7 +201,7 @@ static short wanted_events(const struct conn *conn)
         bi_output_left(&conn->output) > 0 || conn->load.unreplied_count > 0 ? EV_WRITE : 0;
     if (conn->eof || conn->quit)
         return write;
-    if (conn->read_queue == NULL && bi_conn_accepts_input(conn))
+    if (!bi_conn_is_in(conn, LIST_READ) && bi_conn_accepts_input(conn))
         return (short)(EV_READ | write);
 
     /* Only a hangup is of interest. Edge-triggered, as unread input would wake the loop for ever;
@@ -286,7 +286,7 @@ static void linger(struct conn *conn)
         conn->lingering = true;
         conn->linger_wait = LINGER_US;
         conn->linger_end = server->now + server->limits.stop_timeout_ms * 1000;
-        bi_conn_close_release(conn); /* its jobs do not wait for the peer */
+        bi_release_conn(conn); /* its jobs do not wait for the peer */
     }
 
     assert(conn->linger_wait >= LINGER_US && conn->linger_wait <= LINGER_MAX);
@@ -297,7 +297,7 @@ static void linger(struct conn *conn)
 
 void bi_conn_finish_turn(struct conn *conn)
 {
-    assert(!conn->closed && !conn->dirty);
+    assert(!conn->closed && !bi_conn_is_in(conn, LIST_DIRTY));
     if (conn->eof || conn->quit)
         conn->protocol->wind_down(conn);
     bi_conn_write(conn);
@@ -306,8 +306,8 @@ void bi_conn_finish_turn(struct conn *conn)
     /* A connection in a run queue is closed after it has run. It must not wait there if it
      * executes nothing more: a deferred connection does not run while the disk hangs. */
     if (conn->dead || conn->output.broken || conn->quit || conn->server->stopping)
-        bi_schedule_dequeue_run(conn);
-    if (conn->run_queue == NULL && is_over(conn)) {
+        bi_conn_dequeue(conn, LIST_RUN);
+    if (!bi_conn_is_in(conn, LIST_RUN) && is_over(conn)) {
         if (must_linger(conn))
             linger(conn);
         else
@@ -368,16 +368,6 @@ void bi_conn_log(const struct conn *conn, const char *verb)
            bi_conn_format_peer(conn, peer), open);
 }
 
-static void link_conn(struct server *server, struct conn *conn)
-{
-    conn->prev = server->last;
-    if (server->last != NULL)
-        server->last->next = conn;
-    else
-        server->first = conn;
-    server->last = conn;
-}
-
 struct conn *bi_conn_open(struct server *server, const struct protocol *protocol,
                           void *protocol_state, int fd, bool authorised, bool tcp)
 {
@@ -407,7 +397,7 @@ struct conn *bi_conn_open(struct server *server, const struct protocol *protocol
         return NULL;
     }
 
-    link_conn(server, conn);
+    bi_conn_enqueue(conn, LIST_ALL, &server->conns);
     server->connections++;
     server->total_connections++;
     /* Never 0, the order of ops without a connection. */
@@ -427,4 +417,34 @@ void bi_conn_stop(struct conn *conn)
     conn->protocol->wind_down(conn);
     conn->quit = true;
     bi_schedule_mark_dirty(conn);
+}
+
+void bi_conn_close(struct conn *conn)
+{
+    struct server *server = conn->server;
+    assert(!conn->closed);
+
+    /* Set first: a closed connection is not inserted into the dirty and run queues again. */
+    conn->closed = true;
+    bi_conn_dequeue(conn, LIST_DIRTY);
+    bi_conn_dequeue(conn, LIST_RUN);
+    bi_conn_dequeue(conn, LIST_READ);
+
+    /* Its ops must leave the batch before they lose the connection: only an op that is submitted can
+     * be cancelled, and ops in the batch borrow names from the connection. */
+    bi_batch_flush(server);
+
+    bi_conn_set_events(conn, 0);
+    event_del(&conn->timer);
+    bi_admission_release(conn);
+    bi_conn_log(conn, "closed"); /* reads the address of the socket */
+    close(conn->fd);
+
+    conn->protocol->close(conn);
+    bi_conn_input_free(conn);
+    bi_output_done(&conn->output);
+    assert(server->client_bytes >= conn->memory);
+    server->client_bytes -= conn->memory;
+    bi_conn_dequeue(conn, LIST_ALL);
+    bi_release_conn(conn);
 }

@@ -11,7 +11,7 @@
  *            peer is watched for then.
  * Close      dead closes at once. quit and eof let commands in flight complete and the output
  *            drain; a TCP connection then lingers until the peer has acknowledged all of it. What
- *            the connection holds is released in slices (conn_close.c).
+ *            the connection holds is released in slices (release.c).
  * Ownership  The server owns its connections. bi_conn_finish_turn() and bi_conn_close() may free
  *            one.
  */
@@ -24,6 +24,7 @@
 #include "server/protocol.h"
 #include "server/schedule.h"
 
+#include <assert.h>
 #include <event2/event_struct.h>
 
 #define READ_MAX            ((size_t)128 << 10) /* bytes of one read, and of the unexecuted input */
@@ -38,6 +39,12 @@
 #define BODY_COUNTED_MIN    ((size_t)4 << 10)   /* least memory counted for a partial body */
 
 struct server;
+
+/* The place of a connection in a list. */
+struct conn_node {
+    struct conn_queue *queue; /* NULL: in none */
+    struct conn *prev, *next;
+};
 
 /* What is in flight. The protocol counts; the server reads it for every command. */
 struct conn_load {
@@ -68,9 +75,9 @@ struct conn_body {
 struct conn {
     struct server *server;
     const struct protocol *protocol;
-    void *protocol_state;     /* of the protocol in this server */
-    uint32_t order;           /* of its ops: not 0, differs between connections */
-    struct conn *prev, *next; /* all connections, in the order of their accept */
+    void *protocol_state; /* of the protocol in this server */
+    uint32_t order;       /* of its ops: not 0, differs between connections */
+    struct conn_node nodes[CONN_LISTS];
     int fd;
     struct event event;
     struct event timer; /* the alarm of the protocol, and while lingering */
@@ -84,10 +91,8 @@ struct conn {
     bool dead;        /* close at the end of the turn, unsent output or not */
     bool closed;      /* the socket is closed */
     bool failed;      /* has ended, but not by a stop of the server */
-    bool releasing;   /* in server->releasing */
     bool lingering;   /* closed when the peer has acknowledged the output */
 
-    bool dirty;       /* in one of schedule.dirty */
     bool bulk;        /* the last read brought many commands, slow ones, or none */
     bool throttled;   /* stopped until the queue has room */
     bool paused;      /* by admission: not read or executed */
@@ -105,12 +110,6 @@ struct conn {
     struct output output;
     size_t memory; /* its part of server->client_bytes */
 
-    struct conn *next_dirty, *next_releasing;
-    struct conn_queue *run_queue; /* that holds it, or NULL */
-    struct conn *prev_run, *next_run;
-    struct conn_queue *read_queue; /* that holds it, or NULL */
-    struct conn *prev_read, *next_read;
-
     int64_t opened_at;
     int64_t last_active_at;   /* last input, wait or held job */
     int64_t last_drained_at;  /* last progress of the output, or no output */
@@ -121,11 +120,55 @@ struct conn {
     struct conn_admission admission;
 };
 
+/* ---- lists ---- */
+
+static inline bool bi_conn_is_in(const struct conn *conn, enum conn_list list)
+{
+    return conn->nodes[list].queue != NULL;
+}
+
+static inline struct conn *bi_conn_next(const struct conn *conn, enum conn_list list)
+{
+    return conn->nodes[list].next;
+}
+
+/* Appends a connection that is in no queue of this list. */
+static inline void bi_conn_enqueue(struct conn *conn, enum conn_list list, struct conn_queue *queue)
+{
+    assert(!bi_conn_is_in(conn, list) && (queue->head == NULL) == (queue->tail == NULL));
+    conn->nodes[list] = (struct conn_node){.queue = queue, .prev = queue->tail};
+    *(queue->tail != NULL ? &queue->tail->nodes[list].next : &queue->head) = conn;
+    queue->tail = conn;
+}
+
+/* No effect if the connection is in none. */
+static inline void bi_conn_dequeue(struct conn *conn, enum conn_list list)
+{
+    struct conn_node node = conn->nodes[list];
+    if (node.queue == NULL)
+        return;
+
+    assert(node.queue->head != NULL && node.queue->tail != NULL);
+    *(node.prev != NULL ? &node.prev->nodes[list].next : &node.queue->head) = node.next;
+    *(node.next != NULL ? &node.next->nodes[list].prev : &node.queue->tail) = node.prev;
+    conn->nodes[list].queue = NULL;
+}
+
+/* True for a connection that brings many commands in one read, or has many in flight. */
+static inline bool bi_conn_is_bulk(const struct conn *conn)
+{
+    const struct conn_load *load = &conn->load;
+    return conn->bulk || load->pipelined + load->calls - load->calls_waiting >= BULK_COMMANDS;
+}
+
 /* ---- conn.c ---- */
 
 /* Takes the socket, also on failure (out of memory: NULL). authorised: it need not authenticate. */
 struct conn *bi_conn_open(struct server *server, const struct protocol *protocol,
                           void *protocol_state, int fd, bool authorised, bool tcp);
+/* Closes the socket and releases everything that the connection holds, now or in later slices
+ * (release.h). The connection may be freed. */
+void bi_conn_close(struct conn *conn);
 /* Cancels what waits and ends the connection after its pending replies. */
 void bi_conn_stop(struct conn *conn);
 
@@ -186,19 +229,5 @@ size_t bi_conn_input_fill_body(struct conn *conn, const char *data, size_t size)
 /* Detaches the body. The caller frees it with bi_conn_input_free_body(). */
 struct conn_body *bi_conn_input_take_body(struct conn *conn);
 void bi_conn_input_free_body(struct conn_body *body);
-
-/* ---- conn_close.c ---- */
-
-/* Closes the socket and releases everything that the connection holds, now or in later slices. The
- * connection may be freed. Requires that it is in no run queue. */
-void bi_conn_close(struct conn *conn);
-/* Begins to release what a connection holds that has ended, closed or lingering. */
-void bi_conn_close_release(struct conn *conn);
-/* True if closed connections have more to release and the queue has room. */
-bool bi_conn_close_has_more(const struct server *server);
-/* Releases a slice of that. */
-void bi_conn_close_continue(struct server *server);
-/* Frees the closed connections without giving back their leases. */
-void bi_conn_close_free_all(struct server *server);
 
 #endif

@@ -139,7 +139,7 @@ static uint64_t work_of_reply(const struct conn *conn, size_t *output_before)
  * of the connection is over. Returns the number of bytes consumed.
  *
  * The caller learns from the connection why the loop has ended: need_input (incomplete command),
- * run_queue (slice over, or deferred). Otherwise it is blocked, full, paused or throttled, and the
+ * LIST_RUN (slice over, or deferred). Otherwise it is blocked, full, paused or throttled, and the
  * event that ends this state resumes the connection.
  */
 static size_t execute(struct conn *conn, const char *data, size_t size)
@@ -155,8 +155,8 @@ static size_t execute(struct conn *conn, const char *data, size_t size)
 
     /* A deferred connection has received more. Try again: its next command may need no commit. */
     conn->need_input = conn->deferred = false;
-    if (conn->run_queue == &server->schedule.deferred)
-        bi_schedule_dequeue_run(conn);
+    if (conn->nodes[LIST_RUN].queue == &server->schedule.deferred)
+        bi_conn_dequeue(conn, LIST_RUN);
 
     while (at < size && flush_and_may_execute(conn)) {
         if (server->now > end || server->schedule.work >= enough) {
@@ -371,7 +371,7 @@ static void read_and_execute(struct conn *conn)
 
 void bi_conn_input_read(struct conn *conn)
 {
-    assert(!conn->closed && !conn->eof && conn->read_queue == NULL);
+    assert(!conn->closed && !conn->eof && !bi_conn_is_in(conn, LIST_READ));
     conn->last_active_at = conn->server->now;
 
     /* The bound of the input keeps the copy plus one read within the scratch memory. */

@@ -391,11 +391,11 @@ static void log_queue_dir(const struct program *p, const struct queue_dir_info *
             found->binlog);
 }
 
-static int open_queue(struct program *p, bide_options *resolved, char *error)
+static int open_queue(struct program *p, char *error)
 {
     struct bi_url url;
     const char *reason;
-    bide_options options = p->config.options;
+    bide_options options = p->config.options, resolved;
 
     /* The default is 80 % of the memory of the machine, or of its control group. */
     if (!p->config.memory_given)
@@ -406,7 +406,7 @@ static int open_queue(struct program *p, bide_options *resolved, char *error)
     options.recovery_user = p;
 
     if (!bi_url_parse(&url, p->url, &reason) ||
-        bi_options_resolve(&options, &url, resolved) != BIDE_OK) {
+        bi_options_resolve(&options, &url, &resolved) != BIDE_OK) {
         bi_errmsg_set(error, "%s", bi_config_queue_error());
         return EXIT_SETTINGS;
     }
@@ -416,9 +416,9 @@ static int open_queue(struct program *p, bide_options *resolved, char *error)
     if (strcmp(url.scheme, "sqlite") == 0)
         found = bi_state_dir_inspect(url.location);
 
-    p->max_job_size = resolved->max_job_size;
+    p->max_job_size = resolved.max_job_size;
     raise_max_client_bytes(p, &p->limits);
-    log_queue(p, resolved);
+    log_queue(p, &resolved);
 
     /* The files of the queue are readable by their owner only. */
     p->opened_us = bi_clock_boot();
@@ -514,11 +514,10 @@ static void on_reload(void *user)
     bi_process_notify("READY=1\nSTATUS=%s", p->status);
 }
 
-static int start_server(struct program *p, const bide_options *options, char *error)
+static int start_server(struct program *p, char *error)
 {
     struct server_settings settings = {
         .queue = p->queue,
-        .options = *options,
         .limits = p->limits,
         .log = p->log,
         .ready = on_ready,
@@ -545,14 +544,13 @@ static int start_server(struct program *p, const bide_options *options, char *er
 
 static int serve(struct program *p, char *error)
 {
-    bide_options resolved;
     int code = prepare_storage(p, error);
     if (code == EXIT_OK)
-        code = open_queue(p, &resolved, error);
+        code = open_queue(p, error);
     if (code != EXIT_OK)
         return code;
 
-    code = start_server(p, &resolved, error);
+    code = start_server(p, error);
     if (code == EXIT_OK)
         bi_server_run(p->server);
 

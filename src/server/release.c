@@ -6,52 +6,73 @@
 
 #include <assert.h>
 #include <stdlib.h>
-#include <string.h>
 
+#define FIRST_US     500  /* time of the first slice, when a connection ends, */
+#define CONNS_US     1000 /* of the slice of all ended connections in a turn, */
+#define DEFERRED_US  1000 /* and of that of the deferred leases */
+#define SLICE        256  /* deferred leases given back with one submit */
 #define DEFERRED_MAX ((size_t)1 << 20)
 #define RETRY_US     INT64_C(1000000) /* pause after a failure of the store */
 #define BUSY_MIN_US  INT64_C(1000)    /* first pause while the queue is full; it doubles, */
 #define BUSY_MAX_US  INT64_C(128000)  /* up to this */
-#define SLICE        256              /* deferred leases given back with one submit, */
-#define SLICE_TIME   1000             /* and the time in us for all of them in a pass */
 
 /* A lease to give back when the queue is not throttled any more. */
 struct deferred_release {
-    uint64_t id;
-    uint64_t token;
+    struct deferred_release *next;
+    uint64_t id, token;
     bool failed;
 };
 
-/* A release in flight. */
-struct release_op {
-    struct server_op base;
-    bide_op op;
-};
+/* ---- connections ---- */
 
-/* ---- deferred releases ---- */
-
-/* Makes room for one more entry: moves the entries to the front, or doubles the array. */
-static bool grow_deferred(struct releases *releases)
+static void free_conn(struct conn *conn)
 {
-    if (releases->first > releases->room / 2) {
-        memmove(releases->deferred, releases->deferred + releases->first,
-                releases->count * sizeof(*releases->deferred));
-        releases->first = 0;
-        return true;
-    }
+    struct server *server = conn->server;
+    assert(conn->closed && server->connections > 0);
+    for (int list = 0; list < CONN_LISTS; list++)
+        assert(!bi_conn_is_in(conn, (enum conn_list)list));
 
-    size_t room = releases->room == 0 ? 256 : releases->room * 2;
-    struct deferred_release *deferred =
-        room > DEFERRED_MAX ? NULL : realloc(releases->deferred, room * sizeof(*deferred));
-    if (deferred == NULL)
-        return false;
-
-    releases->deferred = deferred;
-    releases->room = room;
-    return true;
+    conn->protocol->forget(conn);
+    server->connections--;
+    free(conn);
 }
 
-/* Without room the lease is dropped; the ttr of its job ends it. */
+/* Releases until `end`. What is left is enqueued. */
+static void release_slice(struct conn *conn, int64_t end)
+{
+    if (!conn->protocol->release(conn, end))
+        bi_conn_enqueue(conn, LIST_RELEASING, &conn->server->releases.conns);
+    else if (conn->closed)
+        free_conn(conn);
+}
+
+void bi_release_conn(struct conn *conn)
+{
+    assert(conn->closed || conn->lingering);
+
+    /* A lingering connection is released before it is closed. */
+    if (bi_conn_is_in(conn, LIST_RELEASING))
+        return;
+
+    conn->failed = !conn->server->stopping;
+    release_slice(conn, conn->server->now + FIRST_US);
+}
+
+void bi_release_continue(struct server *server)
+{
+    struct conn *conn;
+    int64_t end = server->now + CONNS_US;
+
+    while ((conn = server->releases.conns.head) != NULL && server->now < end &&
+           bi_release_is_immediate(server)) {
+        bi_conn_dequeue(conn, LIST_RELEASING);
+        release_slice(conn, end);
+    }
+}
+
+/* ---- deferred leases ---- */
+
+/* Without memory the lease is dropped; the ttr of its job ends it. */
 static void defer(struct server *server, struct deferred_release lease)
 {
     struct releases *releases = &server->releases;
@@ -59,11 +80,30 @@ static void defer(struct server *server, struct deferred_release lease)
     /* Set also without connections to resume: resume_throttled() submits deferred releases. */
     server->throttled = true;
 
-    if (releases->first + releases->count < releases->room || grow_deferred(releases))
-        releases->deferred[releases->first + releases->count++] = lease;
+    struct deferred_release *deferred =
+        releases->count < DEFERRED_MAX ? malloc(sizeof(*deferred)) : NULL;
+    if (deferred == NULL)
+        return;
+    *deferred = lease;
+    deferred->next = NULL;
+    *releases->last = deferred;
+    releases->last = &deferred->next;
+    releases->count++;
 }
 
-/* ---- retries ---- */
+/* Removes and returns the first of the deferred leases. */
+static struct deferred_release take_deferred(struct releases *releases)
+{
+    struct deferred_release *first = releases->first, lease = *first;
+    assert(releases->count > 0);
+
+    releases->first = lease.next;
+    if (lease.next == NULL)
+        releases->last = &releases->first;
+    releases->count--;
+    free(first);
+    return lease;
+}
 
 /* Without memory for the timer, the loop wakes within a second anyway: on_idle(). */
 static void arm_retry_timer(struct server *server)
@@ -83,11 +123,6 @@ static void on_retry(evutil_socket_t fd, short what, void *arg)
     arm_retry_timer(arg);
 }
 
-void bi_release_init(struct server *server)
-{
-    evtimer_assign(&server->releases.retry_timer, server->base, on_retry, server);
-}
-
 /* Deferred releases pause after a rejected one: a full queue may stay full, and without a pause
  * each round of the loop would submit them again. */
 static void pause_retries(struct server *server, bool busy)
@@ -105,20 +140,16 @@ static void pause_retries(struct server *server, bool busy)
     arm_retry_timer(server);
 }
 
-/* ---- releases in flight ---- */
-
-static void on_pending(struct server_op *server_op)
-{
-    bi_batch_count_change(server_op, NULL);
-}
+/* ---- leases in flight ---- */
 
 static void on_completed(struct server_op *server_op)
 {
-    struct release_op *release = (struct release_op *)(void *)server_op;
+    struct internal_op *release = (struct internal_op *)(void *)server_op;
     struct server *server = server_op->server;
     int status = release->op.status;
-    struct deferred_release lease = {release->op.lease.id, release->op.lease.token,
-                                     release->op.kind == BIDE_OP_FAIL};
+    struct deferred_release lease = {.id = release->op.lease.id,
+                                     .token = release->op.lease.token,
+                                     .failed = release->op.kind == BIDE_OP_FAIL};
 
     assert(server->releases.in_flight > 0);
     server->releases.in_flight--;
@@ -136,15 +167,14 @@ static void on_completed(struct server_op *server_op)
     defer(server, lease);
 }
 
-static const struct server_op_type release_type = {on_pending, on_completed};
+static const struct server_op_type release_type = {NULL, on_completed};
 
 static void submit(struct server *server, struct deferred_release lease)
 {
-    struct release_op *release = calloc(1, sizeof(*release));
+    struct internal_op *release = bi_batch_new_op(server, &release_type);
     if (release == NULL)
         return; /* the ttr of the job ends the lease */
 
-    release->base = (struct server_op){.type = &release_type, .server = server, .op = &release->op};
     release->op.kind = lease.failed ? BIDE_OP_FAIL : BIDE_OP_GIVE_BACK;
     if (lease.failed)
         release->op.fail = (bide_fail_args){.id = lease.id,
@@ -164,14 +194,15 @@ static bool has_room(const struct server *server)
            !bi_batch_must_throttle(&server->batch);
 }
 
-bool bi_release_is_immediate(const struct server *server)
+static bool has_due(const struct server *server)
 {
-    return server->releases.count == 0 && has_room(server);
+    return server->releases.count > 0 && server->now >= server->releases.retry_at &&
+           has_room(server);
 }
 
 void bi_release_lease(struct server *server, uint64_t id, uint64_t token, bool failed)
 {
-    struct deferred_release lease = {id, token, failed};
+    struct deferred_release lease = {.id = id, .token = token, .failed = failed};
     assert(token != 0);
 
     if (bi_release_is_immediate(server))
@@ -180,36 +211,68 @@ void bi_release_lease(struct server *server, uint64_t id, uint64_t token, bool f
         defer(server, lease);
 }
 
-bool bi_release_has_due(const struct server *server)
-{
-    return server->releases.count > 0 && server->now >= server->releases.retry_at &&
-           has_room(server);
-}
-
 void bi_release_submit_deferred(struct server *server)
 {
     struct releases *releases = &server->releases;
-    int64_t end = server->now + SLICE_TIME;
+    int64_t end = server->now + DEFERRED_US;
     bool rejected = false;
 
-    while (!rejected && server->now < end && bi_release_has_due(server)) {
+    while (!rejected && server->now < end && has_due(server)) {
         size_t count = releases->count < SLICE ? releases->count : SLICE;
         size_t left = releases->count - count;
 
-        for (size_t i = 0; i < count; i++) {
-            struct deferred_release lease = releases->deferred[releases->first++];
-            releases->count--;
-            submit(server, lease);
-        }
+        for (size_t i = 0; i < count; i++)
+            submit(server, take_deferred(releases));
 
         /* Rejected releases are appended again. Stop then: the rest would be rejected as well. */
         bi_batch_flush(server);
         rejected = releases->count > left;
     }
-    if (releases->count > 0)
-        return;
+}
 
-    free(releases->deferred);
-    releases->deferred = NULL;
-    releases->first = releases->room = 0;
+/* ---- state ---- */
+
+bool bi_release_is_immediate(const struct server *server)
+{
+    return server->releases.count == 0 && has_room(server);
+}
+
+bool bi_release_has_work(const struct server *server)
+{
+    return (server->releases.conns.head != NULL && bi_release_is_immediate(server)) ||
+           has_due(server);
+}
+
+bool bi_release_is_complete(const struct server *server)
+{
+    return server->releases.conns.head == NULL && server->releases.count == 0;
+}
+
+void bi_release_init(struct server *server)
+{
+    struct releases *releases = &server->releases;
+    const struct batch *batch = &server->batch;
+
+    evtimer_assign(&releases->retry_timer, server->base, on_retry, server);
+    releases->last = &releases->first;
+
+    /* Releases alone must not throttle the clients; at least one is always allowed. */
+    releases->in_flight_max = batch->bulk_uncommitted_max > batch->uncommitted_max / 2
+                                  ? batch->uncommitted_max / 2 + 1
+                                  : batch->bulk_uncommitted_max;
+    assert(releases->in_flight_max > 0);
+}
+
+void bi_release_done(struct server *server)
+{
+    struct conn *conn;
+
+    /* Leases are not given back any more: the time of the stop is over. */
+    while ((conn = server->releases.conns.head) != NULL) {
+        bi_conn_dequeue(conn, LIST_RELEASING);
+        conn->protocol->discard(conn);
+        free_conn(conn);
+    }
+    while (server->releases.count > 0)
+        take_deferred(&server->releases);
 }

@@ -26,22 +26,12 @@ void bi_schedule_count_work(struct server *server, uint64_t units)
     server->now = bi_clock_boot();
 }
 
-static inline bool is_bulk(const struct conn *conn)
-{
-    const struct conn_load *load = &conn->load;
-    return conn->bulk || load->pipelined + load->calls - load->calls_waiting >= BULK_COMMANDS;
-}
-
-bool bi_schedule_is_bulk(const struct conn *conn)
-{
-    return is_bulk(conn);
-}
-
 /* A connection that has ended is heavy, too: thousands may end at once, and none of them is in a
  * hurry. */
 static inline enum load load_of(const struct conn *conn)
 {
-    bool much = is_bulk(conn) || conn->eof || conn->dead || conn->input_size > INPUT_LIGHT ||
+    bool much = bi_conn_is_bulk(conn) || conn->eof || conn->dead ||
+                conn->input_size > INPUT_LIGHT ||
                 bi_output_left(&conn->output) + conn->load.unreplied_bytes > OUTPUT_LIGHT;
 
     return much ? LOAD_HEAVY : LOAD_LIGHT;
@@ -54,87 +44,17 @@ int64_t bi_schedule_slice_us(const struct conn *conn)
 
 void bi_schedule_mark_dirty(struct conn *conn)
 {
-    if (conn->dirty || conn->closed)
-        return;
-
-    struct conn_queue *dirty = &conn->server->schedule.dirty[load_of(conn)];
-    conn->dirty = true;
-    conn->next_dirty = NULL;
-    *(dirty->tail != NULL ? &dirty->tail->next_dirty : &dirty->head) = conn;
-    dirty->tail = conn;
-}
-
-static bool remove_dirty(struct conn_queue *dirty, struct conn *conn)
-{
-    struct conn **link = &dirty->head;
-    struct conn *before = NULL;
-
-    while (*link != conn && *link != NULL) {
-        before = *link;
-        link = &before->next_dirty;
-    }
-    if (*link == NULL)
-        return false;
-
-    *link = conn->next_dirty;
-    if (dirty->tail == conn)
-        dirty->tail = before;
-    return true;
-}
-
-/* O(n), but rare: drain_dirty() has removed most connections before it closes them. */
-void bi_schedule_clear_dirty(struct conn *conn)
-{
-    struct conn_queue *dirty = conn->server->schedule.dirty;
-    if (!conn->dirty)
-        return;
-
-    /* The load may have changed since the insertion, so either queue may hold it. */
-    bool found = remove_dirty(&dirty[LOAD_LIGHT], conn) || remove_dirty(&dirty[LOAD_HEAVY], conn);
-    assert(found);
-    (void)found;
-    conn->dirty = false;
+    if (!bi_conn_is_in(conn, LIST_DIRTY) && !conn->closed)
+        bi_conn_enqueue(conn, LIST_DIRTY, &conn->server->schedule.dirty[load_of(conn)]);
 }
 
 void bi_schedule_enqueue_run(struct conn *conn)
 {
     struct schedule *schedule = &conn->server->schedule;
-    if (conn->run_queue != NULL || conn->closed)
-        return;
 
-    struct conn_queue *run_queue =
-        conn->deferred ? &schedule->deferred : &schedule->run_queue[load_of(conn)];
-    conn->run_queue = run_queue;
-    conn->next_run = NULL;
-    conn->prev_run = run_queue->tail;
-    *(run_queue->tail != NULL ? &run_queue->tail->next_run : &run_queue->head) = conn;
-    run_queue->tail = conn;
-}
-
-void bi_schedule_dequeue_run(struct conn *conn)
-{
-    struct conn_queue *run_queue = conn->run_queue;
-
-    if (run_queue == NULL)
-        return;
-
-    assert(run_queue->head != NULL && run_queue->tail != NULL);
-    conn->run_queue = NULL;
-    *(conn->prev_run != NULL ? &conn->prev_run->next_run : &run_queue->head) = conn->next_run;
-    *(conn->next_run != NULL ? &conn->next_run->prev_run : &run_queue->tail) = conn->prev_run;
-}
-
-void bi_schedule_clear(struct server *server)
-{
-    struct schedule *schedule = &server->schedule;
-
-    for (struct conn *conn = server->first; conn != NULL; conn = conn->next) {
-        conn->dirty = false;
-        conn->run_queue = NULL;
-    }
-    memset(schedule->dirty, 0, sizeof(schedule->dirty));
-    memset(schedule->run_queue, 0, sizeof(schedule->run_queue));
-    memset(&schedule->deferred, 0, sizeof(schedule->deferred));
+    if (!bi_conn_is_in(conn, LIST_RUN) && !conn->closed)
+        bi_conn_enqueue(conn, LIST_RUN,
+                        conn->deferred ? &schedule->deferred : &schedule->run_queue[load_of(conn)]);
 }
 
 static int64_t half_of_time(const struct server *server, int64_t end)
@@ -164,7 +84,7 @@ static void drain_run_queue(struct server *server, struct conn_queue *run_queue,
 
     while (is_runnable(server, run_queue) && conn != last && (conn == NULL || server->now < end)) {
         conn = run_queue->head;
-        bi_schedule_dequeue_run(conn);
+        bi_conn_dequeue(conn, LIST_RUN);
         bi_conn_input_run(conn);
         bi_schedule_count_work(server, RUN_WORK);
     }
@@ -200,38 +120,14 @@ bool bi_schedule_has_runnable(const struct server *server)
  * of their own. The two queues alternate.
  */
 
-static void enqueue_read(struct conn *conn, struct conn_queue *queue)
-{
-    assert(conn->read_queue == NULL);
-    conn->read_queue = queue;
-    conn->next_read = NULL;
-    conn->prev_read = queue->tail;
-    *(queue->tail != NULL ? &queue->tail->next_read : &queue->head) = conn;
-    queue->tail = conn;
-}
-
-void bi_schedule_dequeue_read(struct conn *conn)
-{
-    struct conn_queue *queue = conn->read_queue;
-
-    if (queue == NULL)
-        return;
-
-    assert(queue->head != NULL && queue->tail != NULL);
-    conn->read_queue = NULL;
-    *(conn->prev_read != NULL ? &conn->prev_read->next_read : &queue->head) = conn->next_read;
-    *(conn->next_read != NULL ? &conn->next_read->prev_read : &queue->tail) = conn->prev_read;
-}
-
 /* Returns the connection to read next, or NULL if none may be read. */
 static struct conn *next_read(const struct server *server)
 {
-    bool bulk = server->schedule.heavy_reads.head != NULL && bi_schedule_accepts_bulk(server);
-    bool little =
-        server->schedule.light_reads.head != NULL && !(bulk && server->schedule.last_read_light);
-    return little ? server->schedule.light_reads.head
-           : bulk ? server->schedule.heavy_reads.head
-                  : NULL;
+    const struct schedule *schedule = &server->schedule;
+    struct conn *light = schedule->reads[LOAD_LIGHT].head;
+    struct conn *heavy = bi_schedule_accepts_bulk(server) ? schedule->reads[LOAD_HEAVY].head : NULL;
+
+    return light == NULL || (heavy != NULL && schedule->last_read_light) ? heavy : light;
 }
 
 bool bi_schedule_has_readable(const struct server *server)
@@ -245,8 +141,8 @@ void bi_schedule_read(struct server *server)
     struct conn *conn;
 
     while (server->now < end && (conn = next_read(server)) != NULL) {
-        server->schedule.last_read_light = conn->read_queue == &server->schedule.light_reads;
-        bi_schedule_dequeue_read(conn);
+        server->schedule.last_read_light = conn == server->schedule.reads[LOAD_LIGHT].head;
+        bi_conn_dequeue(conn, LIST_READ);
 
         /* It may have ended or filled up since it was enqueued. */
         if (bi_conn_accepts_input(conn)) {
@@ -262,14 +158,13 @@ void bi_schedule_read(struct server *server)
 void bi_schedule_on_readable(struct conn *conn)
 {
     struct server *server = conn->server;
+    enum load load = load_of(conn);
 
-    if (conn->read_queue != NULL)
+    if (bi_conn_is_in(conn, LIST_READ))
         return;
 
-    if (load_of(conn) == LOAD_HEAVY)
-        enqueue_read(conn, &server->schedule.heavy_reads);
-    else if (server->schedule.read_bytes >= READ_ROUND)
-        enqueue_read(conn, &server->schedule.light_reads);
+    if (load == LOAD_HEAVY || server->schedule.read_bytes >= READ_ROUND)
+        bi_conn_enqueue(conn, LIST_READ, &server->schedule.reads[load]);
     else
         bi_conn_input_read(conn);
 }
@@ -284,11 +179,8 @@ static void drain_dirty(struct server *server, struct conn_queue *dirty, int64_t
 
     while (not_last && dirty->head != NULL && server->now < end) {
         struct conn *conn = dirty->head;
-        dirty->head = conn->next_dirty;
-        if (dirty->head == NULL)
-            dirty->tail = NULL;
-        assert(conn->dirty && !conn->closed);
-        conn->dirty = false;
+        assert(!conn->closed);
+        bi_conn_dequeue(conn, LIST_DIRTY);
 
         /* The connection may be freed by the next call. A connection that may run is marked again
          * after it has run. */

@@ -6,12 +6,12 @@
  * CLOCK_WORK units, and what is left at the end of a slice stays in a queue for the next turn.
  *
  * Queues     dirty: connections to write, close or watch. run_queue: connections with input that
- *            may execute. deferred: the same, once fewer changes wait for a commit. heavy_reads and
- *            light_reads: readable connections that wait for their turn. All are FIFO.
+ *            may execute. deferred: the same, once fewer changes wait for a commit. reads:
+ *            readable connections that wait for their turn. All are FIFO.
  * Load       A connection is heavy while it sends or has in flight many commands, or much of its
  *            input or output waits; otherwise it is light. Light ones are served first, for half of
  *            the time.
- * Cost       O(1), except bi_schedule_clear_dirty().
+ * Cost       O(1).
  */
 #ifndef BI_SCHEDULE_H
 #define BI_SCHEDULE_H
@@ -32,33 +32,40 @@
 struct conn;
 struct server;
 
-/* A FIFO of connections. Each queue has links of its own in struct conn. */
+/* A FIFO of connections. Zeroed: empty. */
 struct conn_queue {
     struct conn *head, *tail;
+};
+
+/* A connection is in one queue of each kind at a time; see struct conn_node. */
+enum conn_list {
+    LIST_ALL,       /* server.conns, in the order of their accept */
+    LIST_PENDING,   /* admission.pending */
+    LIST_DIRTY,     /* schedule.dirty */
+    LIST_RUN,       /* schedule.run_queue or deferred */
+    LIST_READ,      /* schedule.reads */
+    LIST_RELEASING, /* releases.conns */
+    CONN_LISTS
 };
 
 /* Light connections are served before heavy ones, for half of the time. */
 enum load { LOAD_LIGHT, LOAD_HEAVY, LOADS };
 
 struct schedule {
-    struct conn_queue dirty[LOADS];             /* to write, close or watch again */
-    struct conn_queue run_queue[LOADS];         /* with input that may execute */
-    struct conn_queue deferred;                 /* the same, once fewer changes are uncommitted */
-    struct conn_queue heavy_reads, light_reads; /* readable, waiting for their turn */
-    bool last_read_light;                       /* the last read was from light_reads */
-    size_t read_bytes;                          /* in this round of the loop */
-    uint64_t work;                              /* commands executed, or work of the same cost */
-    uint64_t next_clock_work;                   /* work at which the clock is read next */
+    struct conn_queue dirty[LOADS];     /* to write, close or watch again */
+    struct conn_queue run_queue[LOADS]; /* with input that may execute */
+    struct conn_queue deferred;         /* the same, once fewer changes are uncommitted */
+    struct conn_queue reads[LOADS];     /* readable, waiting for their turn */
+    bool last_read_light;               /* the last read was of a light connection */
+    size_t read_bytes;                  /* in this round of the loop */
+    uint64_t work;                      /* commands executed, or work of the same cost */
+    uint64_t next_clock_work;           /* work at which the clock is read next */
 };
 
-/* Has bi_conn_finish_turn() called for the connection at the end of the turn; revokes this. */
+/* Has bi_conn_finish_turn() called for the connection at the end of the turn. */
 void bi_schedule_mark_dirty(struct conn *conn);
-void bi_schedule_clear_dirty(struct conn *conn);
 /* Enqueues a connection whose input may execute. No effect if it is queued or closed. */
 void bi_schedule_enqueue_run(struct conn *conn);
-void bi_schedule_dequeue_run(struct conn *conn);
-/* Empties the dirty and run queues at once: to remove connections one by one would take O(n^2). */
-void bi_schedule_clear(struct server *server);
 
 /* Counts work, and reads the clock every CLOCK_WORK units: a turn must end in time also if it
  * submits nothing. */
@@ -68,7 +75,6 @@ int64_t bi_schedule_slice_us(const struct conn *conn);
 
 /* Reads a readable connection, or enqueues it if it is heavy or the round has read much. */
 void bi_schedule_on_readable(struct conn *conn);
-void bi_schedule_dequeue_read(struct conn *conn);
 /* True if a queued connection may be read. */
 bool bi_schedule_has_readable(const struct server *server);
 /* Reads queued connections for a slice of time. */
@@ -82,8 +88,6 @@ void bi_schedule_write_light(struct server *server, int64_t end);
 bool bi_schedule_has_runnable(const struct server *server);
 bool bi_schedule_has_dirty(const struct server *server);
 
-/* True for a connection that brings many commands in one read, or has many in flight. */
-bool bi_schedule_is_bulk(const struct conn *conn);
 /* False while the uncommitted changes of bulk senders fill a few commits. */
 bool bi_schedule_accepts_bulk(const struct server *server);
 

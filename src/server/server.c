@@ -73,7 +73,8 @@ static void resume_throttled(struct server *server)
 
     /* The only walk over all connections in a turn. */
     server->conns_throttled = false;
-    for (struct conn *conn = server->first; conn != NULL; conn = conn->next) {
+    for (struct conn *conn = server->conns.head; conn != NULL;
+         conn = bi_conn_next(conn, LIST_ALL)) {
         if (!conn->throttled)
             continue;
         conn->throttled = false;
@@ -193,7 +194,7 @@ static void on_stop(evutil_socket_t fd, short what, void *arg)
     /* Flush first: only a submitted op can be cancelled. */
     bi_acceptor_close_all(server);
     bi_batch_flush(server);
-    for (struct conn *conn = server->first; conn != NULL; conn = conn->next)
+    for (struct conn *conn = server->conns.head; conn != NULL; conn = bi_conn_next(conn, LIST_ALL))
         bi_conn_stop(conn);
 
     int64_t wait = server->limits.stop_timeout_ms;
@@ -204,38 +205,26 @@ static void on_stop(evutil_socket_t fd, short what, void *arg)
                strerror(errno)); /* on_idle() tests stop_end, too */
 }
 
-/* The drain of SIGUSR1. */
-struct drain_op {
-    struct server_op base;
-    bide_op op;
-};
-
 static void on_drained(struct server_op *server_op)
 {
-    struct drain_op *drain = (struct drain_op *)(void *)server_op;
+    struct internal_op *drain = (struct internal_op *)(void *)server_op;
     if (drain->op.status != BIDE_OK)
         bi_log(&server_op->server->log, BIDE_LOG_ERROR, "cannot drain: %s", drain->op.error);
     free(drain);
 }
 
-static void on_drain_pending(struct server_op *server_op)
-{
-    bi_batch_count_change(server_op, NULL);
-}
-
-static const struct server_op_type drain_type = {on_drain_pending, on_drained};
+static const struct server_op_type drain_type = {NULL, on_drained};
 
 static void on_drain(evutil_socket_t fd, short what, void *arg)
 {
     struct server *server = arg;
     (void)fd;
     (void)what;
-    struct drain_op *drain = calloc(1, sizeof(*drain));
+    struct internal_op *drain = bi_batch_new_op(server, &drain_type);
     if (drain == NULL)
         return;
 
     bi_log(&server->log, BIDE_LOG_INFO, "draining: new jobs are rejected from now on");
-    drain->base = (struct server_op){.type = &drain_type, .server = server, .op = &drain->op};
     drain->op.kind = BIDE_OP_DRAIN;
     drain->op.drain = (bide_drain_args){true};
     bi_batch_submit(&drain->base);
@@ -293,8 +282,8 @@ static bool is_idle_too_long(struct conn *conn)
         return true;
 
     /* A connection that holds a job is not idle. */
-    bool idle = bi_conn_is_idle(conn) && conn->run_queue == NULL && conn->read_queue == NULL &&
-                !conn->protocol->holds_lease(conn);
+    bool idle = bi_conn_is_idle(conn) && !bi_conn_is_in(conn, LIST_RUN) &&
+                !bi_conn_is_in(conn, LIST_READ) && !conn->protocol->holds_lease(conn);
     if (!idle)
         conn->last_active_at = server->now;
 
@@ -364,7 +353,8 @@ static void on_idle(evutil_socket_t fd, short what, void *arg)
     if (server->stopping && bi_clock_boot() >= server->stop_end)
         server->stop_forced = true;
 
-    for (struct conn *conn = server->first; conn != NULL; conn = conn->next) {
+    for (struct conn *conn = server->conns.head; conn != NULL;
+         conn = bi_conn_next(conn, LIST_ALL)) {
         bi_conn_look_again(conn);
         if (conn->lingering || (!is_command_overdue(conn) && !is_idle_too_long(conn)))
             continue;
@@ -385,22 +375,6 @@ static void generate_id(struct server *server)
         memcpy(bytes, &server->started, sizeof(bytes));
     for (size_t i = 0; i < sizeof(bytes); i++)
         snprintf(server->id + 2 * i, 3, "%02x", bytes[i]);
-}
-
-static void derive_limits(struct server *server, const bide_options *options)
-{
-    bi_batch_init(&server->batch, options);
-
-    /* Releases alone must not throttle the clients; at least one is always allowed. */
-    server->releases.in_flight_max = server->batch.bulk_uncommitted_max;
-    if (server->releases.in_flight_max > server->batch.uncommitted_max / 2)
-        server->releases.in_flight_max = server->batch.uncommitted_max / 2 + 1;
-
-    server->max_job_size = options->max_job_size == 0 ? 65535 : options->max_job_size;
-    server->max_result_size = options->max_result_size == 0 ? 65536 : options->max_result_size;
-    server->max_error_size = options->max_error_size == 0 ? 1024 : options->max_error_size;
-    server->max_topics = options->max_topics == 0 ? 1000000 : options->max_topics;
-    server->max_waiters = options->max_waiters == 0 ? 100000 : options->max_waiters;
 }
 
 static bool start_watchdog(struct server *server)
@@ -446,6 +420,7 @@ void bi_server_set_limits(struct server *server, const struct server_limits *lim
 
 int bi_server_new(const struct server_settings *settings, struct server **out, char *error)
 {
+    const bide_options *options = &settings->queue->options;
     struct server *server = calloc(1, sizeof(*server));
     int code = BIDE_ENOMEM;
     snprintf(error, BIDE_ERROR_SIZE, "cannot start the server: %s", bide_code_text(code));
@@ -457,7 +432,12 @@ int bi_server_new(const struct server_settings *settings, struct server **out, c
     server->log = settings->log;
     bi_server_set_limits(server, &settings->limits);
     server->started = server->now = bi_clock_boot();
-    derive_limits(server, &settings->options);
+    server->max_job_size = options->max_job_size;
+    server->max_result_size = options->max_result_size;
+    server->max_error_size = options->max_error_size;
+    server->max_topics = options->max_topics;
+    server->max_waiters = options->max_waiters;
+    bi_batch_init(&server->batch, options);
     generate_id(server);
     bi_standby_init(&server->standby);
 
@@ -512,22 +492,15 @@ int bi_server_listen(struct server *server, const struct protocol *protocol, int
 /* A stop is complete when all connections are closed and released, and no op is in flight. */
 static bool is_stopped(const struct server *server)
 {
-    return server->stopping && server->first == NULL && server->releasing.head == NULL &&
-           server->batch.in_flight == 0 && server->releases.count == 0;
+    return server->stopping && server->conns.head == NULL && server->batch.in_flight == 0 &&
+           bi_release_is_complete(server);
 }
 
 static void close_conns(struct server *server)
 {
-    bi_schedule_clear(server);
-    while (server->first != NULL)
-        bi_conn_close(server->first);
+    while (server->conns.head != NULL)
+        bi_conn_close(server->conns.head);
     bi_batch_flush(server);
-}
-
-/* Leases or tubes of closed connections can be released now. */
-static bool has_releases(const struct server *server)
-{
-    return bi_conn_close_has_more(server) || bi_release_has_due(server);
 }
 
 /* Waits until all leases are given back and committed, at most for stop_timeout. The close of the
@@ -538,17 +511,16 @@ static void wait_for_releases(struct server *server)
     int64_t end = bi_clock_boot() + (time > STOP_COMMIT_US ? time : STOP_COMMIT_US);
     bi_queue_set_close_deadline(server->queue, end);
 
-    while ((server->batch.in_flight > 0 || server->releases.count > 0 ||
-            server->releasing.head != NULL) &&
+    while ((server->batch.in_flight > 0 || !bi_release_is_complete(server)) &&
            bi_clock_boot() < end) {
         /* No completion announces releases.retry_at, so the wait is short. */
         bi_queue_commit(server->queue, false);
-        bool more = has_releases(server) || server->batch.yielded_head != NULL;
+        bool more = bi_release_has_work(server) || server->batch.yielded_head != NULL;
         bide_cq_wait(server->cq, more ? 0 : 100);
         server->now = bi_clock_boot();
 
         bi_release_submit_deferred(server);
-        bi_conn_close_continue(server);
+        bi_release_continue(server);
         bi_batch_submit_yielded(server);
         bi_batch_flush(server);
     }
@@ -572,7 +544,7 @@ static bool run_round(struct server *server)
     /* The last term enables notification before the loop sleeps, and returns true if an op has
      * completed since the last drain: no wakeup is lost. */
     bool busy = is_busy(server) || server->batch.yielded_head != NULL ||
-                bi_schedule_has_readable(server) || has_releases(server) ||
+                bi_schedule_has_readable(server) || bi_release_has_work(server) ||
                 bi_cq_enable_notify(server->cq);
     server->schedule.read_bytes = 0;
     server->schedule.next_clock_work = server->schedule.work; /* read the clock after the sleep */
@@ -582,7 +554,7 @@ static bool run_round(struct server *server)
     bi_cq_disable_notify(server->cq);
     server->now = bi_clock_boot();
     bi_schedule_read(server);
-    bi_conn_close_continue(server);
+    bi_release_continue(server);
 
     int64_t end = server->now + TURN_US;
     while (turn(server)) {
@@ -652,7 +624,7 @@ void bi_server_free(struct server *server)
     if (server->base != NULL) {
         bi_acceptor_close_all(server);
         close_conns(server);
-        bi_conn_close_free_all(server);
+        bi_release_done(server);
         bi_batch_flush(server);
     }
 
@@ -664,6 +636,5 @@ void bi_server_free(struct server *server)
     bi_admission_done(&server->admission);
     bi_standby_done(&server->standby);
     free(server->scratch);
-    free(server->releases.deferred);
     free(server);
 }

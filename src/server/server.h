@@ -47,7 +47,6 @@ struct server_limits {
 
 struct server_settings {
     bide *queue;
-    bide_options options; /* of the queue; 0 stands for the default */
     struct server_limits limits;
     struct bi_log log;
     void (*ready)(void *user);    /* the loop runs; may be NULL */

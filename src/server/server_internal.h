@@ -49,9 +49,8 @@ struct server {
     struct releases releases;
     struct standby standby;
 
-    struct conn *first, *last;   /* connections */
-    struct conn_queue releasing; /* ended, with leases or other things to release */
-    uint32_t connections;
+    struct conn_queue conns;
+    uint32_t connections; /* of these and of the closed ones that are not released yet */
     uint64_t total_connections, refused_connections;
 
     char *scratch; /* SCRATCH_SIZE bytes; input that ops of the batch borrow from */

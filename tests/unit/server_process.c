@@ -8,7 +8,7 @@ const struct server_limits server_process_limits = {.max_connections = 1000,
 static int server_process_child(int fd, const char *url, const bide_options *options,
                                 const struct server_limits *limits)
 {
-    struct server_settings settings = {.options = *options, .limits = *limits};
+    struct server_settings settings = {.limits = *limits};
     struct server *server;
     char error[BIDE_ERROR_SIZE];
     if (bide_open(url, options, &settings.queue) != BIDE_OK)

@@ -27,7 +27,6 @@ void serve_stub(void *(*clients)(void *arg), uint64_t max_client_bytes)
     stub = stub_new();
     struct server_settings settings = {
         .queue = &stub->queue,
-        .options = BIDE_OPTIONS_INIT,
         .limits = {.max_connections = 100,
                    .max_topics_per_connection = 10,
                    .stop_timeout_ms = 10000,

@@ -146,12 +146,11 @@ static bide *serve(void *(*clients)(void *arg), int64_t stop_timeout_ms)
 {
     struct server_settings settings = {
         .queue = slow_open("memory:", &slow),
-        .options = BIDE_OPTIONS_INIT,
         .limits = {.max_connections = 10,
                    .stop_timeout_ms = stop_timeout_ms,
                    .max_client_bytes = 1 << 20},
     };
-    settings.options.max_pending_ops = PENDING_OPS;
+    settings.queue->options.max_pending_ops = PENDING_OPS;
     run_server(&settings, clients);
     return settings.queue;
 }

@@ -111,10 +111,10 @@ static void serve(void *(*clients)(void *arg), const char *url, uint32_t batch_j
 {
     struct server_settings settings = {
         .queue = slow_open(url, &slow),
-        .options = BIDE_OPTIONS_INIT,
         .limits = {.max_connections = 10, .stop_timeout_ms = 10000, .max_client_bytes = 1 << 24},
     };
-    settings.options.batch_jobs = batch_jobs;
+    if (batch_jobs > 0)
+        settings.queue->options.batch_jobs = batch_jobs;
     put_count = fewest = 0;
     run_server(&settings, clients);
     assert_int_equal(bide_close(settings.queue), BIDE_OK);

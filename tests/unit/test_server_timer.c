@@ -221,13 +221,13 @@ static void *hold_and_wait(void *arg)
 static struct server_settings settings_of(void)
 {
     struct server_settings settings = {
-        .options = BIDE_OPTIONS_INIT,
         .limits = {.max_connections = 100,
                    .stop_timeout_ms = STOP_TIMEOUT_MS,
                    .max_client_bytes = 1 << 24},
     };
-    settings.options.max_job_size = BODY_SIZE;
-    assert_int_equal(bide_open("memory:", &settings.options, &settings.queue), BIDE_OK);
+    bide_options options = BIDE_OPTIONS_INIT;
+    options.max_job_size = BODY_SIZE;
+    assert_int_equal(bide_open("memory:", &options, &settings.queue), BIDE_OK);
     return settings;
 }
 

@@ -64,7 +64,6 @@ static void a_commit_that_hangs_silences_the_watchdog(void **state)
     assert_int_equal(bide_cq_new(&cq), BIDE_OK);
     struct server_settings settings = {
         .queue = queue,
-        .options = BIDE_OPTIONS_INIT,
         .limits = {.max_connections = 10, .stop_timeout_ms = 10000, .max_client_bytes = 1 << 20},
         .alive = on_alive,
         .watchdog_us = WATCHDOG_MS * 1000,
@@ -85,7 +84,6 @@ static void without_a_watchdog_none_is_told(void **state)
     struct server *server;
     char error[BIDE_ERROR_SIZE];
     struct server_settings settings = {
-        .options = BIDE_OPTIONS_INIT,
         .limits = {.max_connections = 10, .stop_timeout_ms = 10000, .max_client_bytes = 1 << 20},
         .alive = on_alive,
     };
