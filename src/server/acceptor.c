@@ -1,7 +1,14 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * acceptor - the listening sockets in the loop: accepts connections and hands them to admission.
+ *
+ * Each socket has the protocol that its connections speak.
+ *
+ * Failure    Without file descriptors or memory for a connection, no socket is watched for a
+ *            moment: a level-triggered event would wake the loop for ever. If an event or the timer
+ *            that ends the pause cannot be added, the check of every second retries.
+ */
 #define _GNU_SOURCE /* accept4 */
-#include "server/acceptor.h"
-
 #include "server/server_internal.h"
 
 #include <assert.h>

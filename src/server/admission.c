@@ -154,7 +154,7 @@ static struct peer *acquire_subnet(struct server *server, const unsigned char *k
 {
     unsigned char subnet[BI_ADDRESS_SIZE] = {0};
 
-    if (origin == ORIGIN_LOCAL || bi_cidr_is_ipv4(key))
+    if (origin == ORIGIN_LOCAL || bi_address_is_ipv4(key))
         return NULL;
 
     memcpy(subnet, key, SUBNET_SIZE);
@@ -326,14 +326,14 @@ static bool is_own_address(int fd, const unsigned char *bytes)
     socklen_t size = sizeof(own);
     unsigned char own_bytes[BI_ADDRESS_SIZE];
     return getsockname(fd, (struct sockaddr *)&own, &size) == 0 &&
-           bi_cidr_from_sockaddr((const struct sockaddr *)&own, own_bytes) &&
+           bi_address_from_sockaddr((const struct sockaddr *)&own, own_bytes) &&
            memcmp(own_bytes, bytes, BI_ADDRESS_SIZE) == 0;
 }
 
 static bool is_trusted(const struct server_limits *limits, const unsigned char *bytes)
 {
     for (size_t i = 0; i < limits->trust_count; i++)
-        if (bi_cidr_contains(&limits->trust[i], bytes))
+        if (bi_address_is_in_cidr(bytes, &limits->trust[i]))
             return true;
     return false;
 }
@@ -342,7 +342,7 @@ static bool is_trusted(const struct server_limits *limits, const unsigned char *
 static enum origin identify(const struct server *server, int fd,
                             const struct sockaddr_storage *address, unsigned char *key)
 {
-    if (!bi_cidr_from_sockaddr((const struct sockaddr *)address, key)) {
+    if (!bi_address_from_sockaddr((const struct sockaddr *)address, key)) {
         struct ucred user = {.uid = (uid_t)-1};
         socklen_t size = sizeof(user);
         getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &user, &size);
@@ -351,7 +351,7 @@ static enum origin identify(const struct server *server, int fd,
         return ORIGIN_LOCAL;
     }
 
-    if (bi_cidr_is_loopback(key) || is_own_address(fd, key))
+    if (bi_address_is_loopback(key) || is_own_address(fd, key))
         return ORIGIN_LOCAL;
     return is_trusted(&server->limits, key) ? ORIGIN_TRUSTED : ORIGIN_REMOTE;
 }

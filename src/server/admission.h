@@ -25,7 +25,7 @@
 #ifndef BI_ADMISSION_H
 #define BI_ADMISSION_H
 
-#include "server/cidr.h"
+#include "server/address.h"
 #include "server/protocol.h"
 #include "server/schedule.h"
 #include "util/hash.h"

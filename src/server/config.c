@@ -280,7 +280,7 @@ static void warn_about_trust(const struct config *config, struct notes *notes)
 
     for (size_t i = 0; i < limits->trust_count; i++) {
         char text[BI_CIDR_TEXT_SIZE];
-        const char *bits = strchr(bi_cidr_format(&limits->trust[i], text), '/');
+        const char *bits = strchr(bi_address_format_cidr(&limits->trust[i], text), '/');
         if (strcmp(bits, "/0") == 0)
             bi_config_add_note(
                 notes, BIDE_LOG_WARN,

@@ -15,7 +15,6 @@
 #define BI_CONFIG_H
 
 #include "queue/queue.h"
-#include "server/listener.h"
 #include "server/logger.h"
 #include "server/server.h"
 #include "util/message.h"

@@ -7,7 +7,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <linux/sockios.h>
-#include <netdb.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -324,37 +323,20 @@ void bi_conn_finish_turn(struct conn *conn)
 
 /* ---- opening and closing ---- */
 
-/* Formats "10.0.0.7:4711", also for an IPv4 client of a dual-stack socket, or "[fd00::7]:4711". */
-static bool format_address(int fd, char *text_out)
-{
-    static const char mapped[] = "::ffff:";
-    struct sockaddr_storage address = {0};
-    socklen_t size = sizeof(address);
-    char host[PEER_SIZE - 8], port[8];
-
-    if (getpeername(fd, (struct sockaddr *)&address, &size) != 0 ||
-        getnameinfo((struct sockaddr *)&address, size, host, sizeof(host), port, sizeof(port),
-                    NI_NUMERICHOST | NI_NUMERICSERV) != 0)
-        return false;
-
-    bool is_mapped = strncmp(host, mapped, sizeof(mapped) - 1) == 0;
-    bool brackets = strchr(host, ':') != NULL && !is_mapped;
-    snprintf(text_out, PEER_SIZE, brackets ? "[%.*s]:%s" : "%.*s:%s", PEER_SIZE - 11,
-             is_mapped ? host + sizeof(mapped) - 1 : host, port);
-    return true;
-}
-
 const char *bi_conn_format_peer(const struct conn *conn, char *text_out)
 {
     struct ucred user = {.uid = 0};
-    socklen_t size = sizeof(user);
+    struct sockaddr_storage address = {0};
+    socklen_t user_size = sizeof(user), size = sizeof(address);
 
-    if (conn->tcp && !format_address(conn->fd, text_out))
+    if (conn->tcp && getpeername(conn->fd, (struct sockaddr *)&address, &size) == 0)
+        bi_address_format(text_out, (struct sockaddr *)&address, size);
+    else if (conn->tcp)
         snprintf(text_out, PEER_SIZE, "unknown address");
-    else if (!conn->tcp && getsockopt(conn->fd, SOL_SOCKET, SO_PEERCRED, &user, &size) == 0)
+    else if (getsockopt(conn->fd, SOL_SOCKET, SO_PEERCRED, &user, &user_size) == 0)
         snprintf(text_out, PEER_SIZE, "unix socket, uid %u, pid %d", (unsigned)user.uid,
                  (int)user.pid);
-    else if (!conn->tcp)
+    else
         snprintf(text_out, PEER_SIZE, "unix socket");
     return text_out;
 }

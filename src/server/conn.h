@@ -185,7 +185,7 @@ void bi_conn_look_again(struct conn *conn);
 /* Logs, at debug level, that the connection was opened or closed. */
 void bi_conn_log(const struct conn *conn, const char *verb);
 /* Formats the peer for the log. */
-#define PEER_SIZE 64
+#define PEER_SIZE BI_ADDRESS_TEXT_SIZE
 const char *bi_conn_format_peer(const struct conn *conn, char *text_out);
 
 /* True if the next command may execute. Marks the connection as throttled if the queue is. */

@@ -13,37 +13,12 @@
 #ifndef BI_LISTENER_H
 #define BI_LISTENER_H
 
-#include "util/message.h"
+#include "server/address.h"
 
 #include <sys/types.h>
 
 #define BI_LISTEN_BACKLOG 4096 /* the kernel limits it to net.core.somaxconn */
 #define BI_LISTENERS_MAX  128
-#define BI_UNIX_PATH_SIZE 108 /* with the terminating zero */
-
-/* ---- addresses ---- */
-
-/* An address as configured; its host is not resolved yet. */
-struct listen_address {
-    bool is_unix;
-    char host[256]; /* a name, a number or a path; "": all addresses */
-    char port[8];
-};
-
-/*
- * "127.0.0.1:11300", "localhost:11300", "[::1]:11300", "*:11300", "11300" (the loopback address),
- * "127.0.0.1" and "::1" (the default port), "unix:/run/bide/bided.sock". On failure error is a
- * clause that completes the caller's message.
- */
-bool bi_listen_address_parse(struct listen_address *address, const char *text, char *error);
-
-/* The address of the flags -l and -p, as in beanstalkd; NULL: not given. */
-bool bi_listen_address_from_flags(struct listen_address *address, const char *host,
-                                  const char *port, char *error);
-
-bool bi_listen_address_is_port(const char *text);
-
-/* ---- sockets ---- */
 
 struct listener {
     int fd;                       /* -1 after the caller has taken it */

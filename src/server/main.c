@@ -131,8 +131,9 @@ static void log_access(const struct program *p, bool is_public)
 
     for (size_t i = 0; i < limits->trust_count && size < sizeof(networks); i++) {
         char text[BI_CIDR_TEXT_SIZE];
-        size += (size_t)snprintf(networks + size, sizeof(networks) - size, "%s%s",
-                                 i == 0 ? "" : ", ", bi_cidr_format(&limits->trust[i], text));
+        size +=
+            (size_t)snprintf(networks + size, sizeof(networks) - size, "%s%s", i == 0 ? "" : ", ",
+                             bi_address_format_cidr(&limits->trust[i], text));
     }
 
     if (limits->auth_always)
@@ -210,7 +211,7 @@ static bool open_sockets(struct program *p, char *error)
         return true;
 
     /* The address of -l and -p, or the default one. */
-    return bi_listen_address_from_flags(&address, config->address, config->port, error) &&
+    return bi_address_from_flags(&address, config->address, config->port, error) &&
            bi_listener_open(&p->listeners, &address, config->unix_mode, error) &&
            (given || open_runtime_socket(p, error));
 }

@@ -15,7 +15,7 @@
 #ifndef BI_SERVER_H
 #define BI_SERVER_H
 
-#include "server/cidr.h"
+#include "server/address.h"
 #include "util/message.h"
 
 #include <bide/bide.h>

@@ -13,7 +13,6 @@
 #ifndef BI_SERVER_INTERNAL_H
 #define BI_SERVER_INTERNAL_H
 
-#include "server/acceptor.h"
 #include "server/batch.h"
 #include "server/conn.h"
 #include "server/release.h"
@@ -26,6 +25,23 @@
 #define BODY_SMALL \
     ((size_t)64 << 10) /* smaller bodies may use the last fourth of the clients' memory */
 #define BODY_LARGE (BODY_SMALL + 1) /* for commands that may not, and have no body size */
+
+/* A listening socket in the loop. */
+struct acceptor {
+    struct acceptor *next;
+    struct server *server;
+    const struct protocol *protocol;
+    void *protocol_state;
+    struct event event;
+    int fd;
+};
+
+struct acceptors {
+    struct acceptor *list;
+    struct event timer; /* ends a pause */
+    int64_t log_at;     /* next log line about a failed accept */
+    bool unwatched;     /* a socket has no event, and no timer will add it */
+};
 
 struct server {
     bide *queue;
@@ -74,6 +90,8 @@ struct server {
     char id[17]; /* public */
 };
 
+/* ---- server.c ---- */
+
 /* Starts the protocol, unless it runs already. *state_out is its state in this server. Returns
  * BIDE_OK, or a code with a message in error. */
 int bi_server_start_protocol(struct server *server, const struct protocol *protocol,
@@ -92,5 +110,17 @@ static inline bool bi_server_is_memory_tight(const struct server *server)
 {
     return server->client_bytes > server->limits.max_client_bytes / 2;
 }
+
+/* ---- acceptor.c ---- */
+
+void bi_acceptor_init(struct server *server);
+/* Takes a listening socket. On BIDE_ENOMEM the caller keeps it. */
+int bi_acceptor_add(struct server *server, const struct protocol *protocol, void *protocol_state,
+                    int fd);
+/* Watches the sockets. */
+void bi_acceptor_start(struct server *server);
+/* Watches sockets that could not be watched before; called once a second. */
+void bi_acceptor_retry(struct server *server);
+void bi_acceptor_close_all(struct server *server);
 
 #endif

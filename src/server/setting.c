@@ -8,7 +8,6 @@
 
 #include "backend/backend.h"
 #include "queue/queue.h"
-#include "server/listener.h"
 #include "util/message.h"
 
 #include <assert.h>
@@ -144,7 +143,7 @@ static bool set_listen(struct config *config, const struct setting *setting, con
     struct listen_address address;
     char reason[BI_ERRMSG_SIZE];
 
-    if (!bi_listen_address_parse(&address, text, reason))
+    if (!bi_address_parse_listen(&address, text, reason))
         return bi_errmsg_set(error, "cannot listen on \"%.100s\": %s", text, reason);
     if (config->listen_count == BI_LISTEN_MAX)
         return bi_errmsg_set(error, "more than %d addresses to listen on", BI_LISTEN_MAX);
@@ -163,7 +162,7 @@ static bool set_address(struct config *config, const struct setting *setting, co
 static bool set_port(struct config *config, const struct setting *setting, const char *text,
                      char *error)
 {
-    if (!bi_listen_address_is_port(text))
+    if (!bi_address_is_port(text))
         return bi_errmsg_set(error, "invalid port: \"%.100s\" (0 to 65535)", text);
     return set_text(config, setting, text, error);
 }
@@ -194,7 +193,7 @@ static bool set_trust(struct config *config, const struct setting *setting, cons
         size_t size = strcspn(text, separators);
         if (limits->trust_count == BI_TRUST_MAX)
             return bi_errmsg_set(error, "trust has more than %d networks", BI_TRUST_MAX);
-        if (!bi_cidr_parse(&limits->trust[limits->trust_count], text, size, reason))
+        if (!bi_address_parse_cidr(&limits->trust[limits->trust_count], text, size, reason))
             return bi_errmsg_set(error, "trust has \"%.*s\": %s", size < 100 ? (int)size : 100,
                                  text, reason);
         limits->trust_count++; /* only after the parse: a partial entry is never in the list */

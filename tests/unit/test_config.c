@@ -481,12 +481,12 @@ static void networks_are_read_from_several_lines_and_flags_replace_them(void **s
     char text[BI_CIDR_TEXT_SIZE];
     accept_file("trust = 10.0.0.0/8, 192.168.1.7\ntrust = fd00::/8\n");
     assert_int_equal(config.limits.trust_count, 3);
-    assert_string_equal(bi_cidr_format(&config.limits.trust[1], text), "192.168.1.7/32");
-    assert_string_equal(bi_cidr_format(&config.limits.trust[2], text), "fd00::/8");
+    assert_string_equal(bi_address_format_cidr(&config.limits.trust[1], text), "192.168.1.7/32");
+    assert_string_equal(bi_address_format_cidr(&config.limits.trust[2], text), "fd00::/8");
     bi_config_free(&config);
     accept(ARGS(file_flag("trust = 10.0.0.0/8\n"), "--trust=172.16.0.0/12"));
     assert_int_equal(config.limits.trust_count, 1);
-    assert_string_equal(bi_cidr_format(&config.limits.trust[0], text), "172.16.0.0/12");
+    assert_string_equal(bi_address_format_cidr(&config.limits.trust[0], text), "172.16.0.0/12");
     bi_config_free(&config);
     refuse_file("trust = 10.0.0.0/8 and more\n", "trust has \"and\"");
 }

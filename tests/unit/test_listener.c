@@ -19,7 +19,7 @@ static char error[BI_ERRMSG_SIZE];
 
 static void parse(const char *text, const char *host, const char *port)
 {
-    if (!bi_listen_address_parse(&address, text, error))
+    if (!bi_address_parse_listen(&address, text, error))
         fail_msg("%s: %s", text, error);
     assert_false(address.is_unix);
     assert_string_equal(address.host, host);
@@ -28,7 +28,7 @@ static void parse(const char *text, const char *host, const char *port)
 
 static void refuse(const char *text, const char *because)
 {
-    if (bi_listen_address_parse(&address, text, error))
+    if (bi_address_parse_listen(&address, text, error))
         fail_msg("%s was taken", text);
     if (strstr(error, because) == NULL)
         fail_msg("%s: \"%s\" does not say \"%s\"", text, error, because);
@@ -52,12 +52,12 @@ static void addresses_are_written_in_many_ways(void **state)
 static void a_path_makes_a_unix_socket(void **state)
 {
     (void)state;
-    assert_true(bi_listen_address_parse(&address, "unix:/run/a:b/[c].sock", error));
+    assert_true(bi_address_parse_listen(&address, "unix:/run/a:b/[c].sock", error));
     assert_true(address.is_unix);
     assert_string_equal(address.host, "/run/a:b/[c].sock");
     char text[200] = "unix:";
     memset(text + 5, 'x', 107);
-    assert_true(bi_listen_address_parse(&address, text, error));
+    assert_true(bi_address_parse_listen(&address, text, error));
     text[5 + 107] = 'x';
     refuse(text, "at most 107");
     refuse("unix:", "no path");
@@ -88,23 +88,23 @@ static void invalid_address_is_rejected(void **state)
 static void the_address_of_beanstalkd_has_host_and_port_apart(void **state)
 {
     (void)state;
-    assert_true(bi_listen_address_from_flags(&address, NULL, NULL, error));
+    assert_true(bi_address_from_flags(&address, NULL, NULL, error));
     assert_string_equal(address.host, "127.0.0.1");
     assert_string_equal(address.port, "11300");
-    assert_true(bi_listen_address_from_flags(&address, "::1", "5", error));
+    assert_true(bi_address_from_flags(&address, "::1", "5", error));
     assert_string_equal(address.host, "::1");
     assert_string_equal(address.port, "5");
-    assert_true(bi_listen_address_from_flags(&address, "unix:/tmp/x", "5", error));
+    assert_true(bi_address_from_flags(&address, "unix:/tmp/x", "5", error));
     assert_true(address.is_unix);
     assert_string_equal(address.host, "/tmp/x");
-    assert_false(bi_listen_address_from_flags(&address, "", NULL, error));
+    assert_false(bi_address_from_flags(&address, "", NULL, error));
 }
 
 /* ---- sockets ---- */
 
 static bool try_open(const char *text)
 {
-    assert_true(bi_listen_address_parse(&address, text, error));
+    assert_true(bi_address_parse_listen(&address, text, error));
     return bi_listener_open(&listeners, &address, 0600, error);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "unit.h"
 
-#include "server/cidr.h"
+#include "server/address.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -16,11 +16,11 @@ static const unsigned char *bytes_of(const char *text)
     struct sockaddr_in four = {.sin_family = AF_INET};
     struct sockaddr_in6 six = {.sin6_family = AF_INET6};
     if (inet_pton(AF_INET, text, &four.sin_addr) == 1) {
-        assert_true(bi_cidr_from_sockaddr((struct sockaddr *)&four, bytes));
+        assert_true(bi_address_from_sockaddr((struct sockaddr *)&four, bytes));
         return bytes;
     }
     assert_int_equal(inet_pton(AF_INET6, text, &six.sin6_addr), 1);
-    assert_true(bi_cidr_from_sockaddr((struct sockaddr *)&six, bytes));
+    assert_true(bi_address_from_sockaddr((struct sockaddr *)&six, bytes));
     return bytes;
 }
 
@@ -31,9 +31,9 @@ static void loopback_is_known_in_every_form(void **state)
                                         "::",        "::127.0.0.1"};
     (void)state;
     for (size_t i = 0; i < sizeof(loopback) / sizeof(loopback[0]); i++)
-        assert_true(bi_cidr_is_loopback(bytes_of(loopback[i])));
+        assert_true(bi_address_is_loopback(bytes_of(loopback[i])));
     for (size_t i = 0; i < sizeof(other) / sizeof(other[0]); i++)
-        assert_false(bi_cidr_is_loopback(bytes_of(other[i])));
+        assert_false(bi_address_is_loopback(bytes_of(other[i])));
 }
 
 static void network_contains_addresses_with_its_prefix(void **state)
@@ -56,11 +56,11 @@ static void network_contains_addresses_with_its_prefix(void **state)
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct cidr cidr;
         const char *text = cases[i].cidr;
-        if (!bi_cidr_parse(&cidr, text, strlen(text), error))
+        if (!bi_address_parse_cidr(&cidr, text, strlen(text), error))
             fail_msg("%s: %s", text, error);
-        if (!bi_cidr_contains(&cidr, bytes_of(cases[i].inside)))
+        if (!bi_address_is_in_cidr(bytes_of(cases[i].inside), &cidr))
             fail_msg("%s is not in %s", cases[i].inside, text);
-        if (bi_cidr_contains(&cidr, bytes_of(cases[i].outside)))
+        if (bi_address_is_in_cidr(bytes_of(cases[i].outside), &cidr))
             fail_msg("%s is in %s", cases[i].outside, text);
     }
 }
@@ -86,7 +86,7 @@ static void invalid_network_is_reported(void **state)
     struct cidr cidr = {.bits = 7};
     (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        if (bi_cidr_parse(&cidr, cases[i].text, strlen(cases[i].text), error))
+        if (bi_address_parse_cidr(&cidr, cases[i].text, strlen(cases[i].text), error))
             fail_msg("%s was taken", cases[i].text);
         if (strstr(error, cases[i].because) == NULL)
             fail_msg("%s: \"%s\" does not say \"%s\"", cases[i].text, error, cases[i].because);
@@ -99,7 +99,7 @@ static void another_family_has_no_address(void **state)
     unsigned char bytes[BI_ADDRESS_SIZE];
     struct sockaddr other = {.sa_family = AF_UNIX};
     (void)state;
-    assert_false(bi_cidr_from_sockaddr(&other, bytes));
+    assert_false(bi_address_from_sockaddr(&other, bytes));
     for (size_t i = 0; i < BI_ADDRESS_SIZE; i++)
         assert_int_equal(bytes[i], 0);
 }
