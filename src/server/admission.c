@@ -31,8 +31,8 @@ enum origin { ORIGIN_LOCAL, ORIGIN_TRUSTED, ORIGIN_REMOTE };
 
 /* The record of an address, or of an IPv6 network. */
 struct peer {
-    struct peer *next;                  /* in the bucket */
-    struct peer *idle_prev, *idle_next; /* while it has no connections */
+    struct peer *next;      /* in the bucket */
+    TAILQ_ENTRY(peer) idle; /* while it has no connections */
     unsigned char key[BI_ADDRESS_SIZE];
     bool is_subnet; /* key is the /64 network, padded with 0 */
     enum origin origin;
@@ -46,6 +46,7 @@ struct peer {
 
 bool bi_admission_init(struct admission *admission)
 {
+    TAILQ_INIT(&admission->idle);
     bi_keyed_hash_generate_secret(&admission->secret);
     admission->buckets = calloc(BUCKETS, sizeof(struct peer *));
     return admission->buckets != NULL;
@@ -70,39 +71,6 @@ static struct peer **bucket_of(const struct admission *admission, const unsigned
                 ->buckets[bi_keyed_hash_bytes(&admission->secret, key, BI_ADDRESS_SIZE) % BUCKETS];
 }
 
-static void unlink_idle(struct admission *admission, struct peer *peer)
-{
-    assert(admission->idle_count > 0);
-    *(peer->idle_prev != NULL ? &peer->idle_prev->idle_next : &admission->idle_first) =
-        peer->idle_next;
-    *(peer->idle_next != NULL ? &peer->idle_next->idle_prev : &admission->idle_last) =
-        peer->idle_prev;
-    admission->idle_count--;
-}
-
-static void link_idle(struct admission *admission, struct peer *peer)
-{
-    peer->idle_prev = admission->idle_last;
-    peer->idle_next = NULL;
-    *(admission->idle_last != NULL ? &admission->idle_last->idle_next : &admission->idle_first) =
-        peer;
-    admission->idle_last = peer;
-    admission->idle_count++;
-}
-
-static void evict_idle_peer(struct admission *admission)
-{
-    struct peer *peer = admission->idle_first;
-    assert(peer != NULL && peer->connections == 0);
-    struct peer **at = bucket_of(admission, peer->key);
-
-    unlink_idle(admission, peer);
-    while (*at != peer)
-        at = &(*at)->next;
-    *at = peer->next;
-    free(peer);
-}
-
 /* Finds or creates the peer of a key, and counts a connection. NULL without memory. */
 static struct peer *acquire_peer(struct server *server, const unsigned char *key, bool is_subnet,
                                  enum origin origin)
@@ -124,7 +92,9 @@ static struct peer *acquire_peer(struct server *server, const unsigned char *key
         peer->next = *bucket;
         *bucket = peer;
     } else if (peer->connections == 0) {
-        unlink_idle(admission, peer);
+        assert(admission->idle_count > 0);
+        TAILQ_REMOVE(&admission->idle, peer, idle);
+        admission->idle_count--;
     }
 
     /* The origin is set again: trust may have changed with a reload. */
@@ -142,9 +112,20 @@ static void release_peer(struct admission *admission, struct peer *peer)
     if (--peer->connections > 0)
         return;
 
-    link_idle(admission, peer);
-    if (admission->idle_count > PEERS_IDLE_MAX)
-        evict_idle_peer(admission);
+    TAILQ_INSERT_TAIL(&admission->idle, peer, idle);
+    if (++admission->idle_count <= PEERS_IDLE_MAX)
+        return;
+
+    /* Evict the oldest. */
+    struct peer *oldest = TAILQ_FIRST(&admission->idle);
+    struct peer **at = bucket_of(admission, oldest->key);
+    assert(oldest->connections == 0 && oldest->pending == 0);
+    TAILQ_REMOVE(&admission->idle, oldest, idle);
+    admission->idle_count--;
+    while (*at != oldest)
+        at = &(*at)->next;
+    *at = oldest->next;
+    free(oldest);
 }
 
 /* Acquires the network of an IPv6 client that is not local; NULL if there is none, or without
@@ -178,13 +159,11 @@ static void release_peers(struct admission *admission, struct peer *peer, struct
 static int64_t count_failure(const struct conn *conn)
 {
     struct peer *peer = peer_to_throttle(conn);
-    int64_t pause_max =
-        peer != NULL && peer->origin == ORIGIN_LOCAL ? PAUSE_LOCAL_US : PAUSE_MAX_US;
-    int64_t pause = PAUSE_US;
-
     if (peer == NULL)
-        return pause_max;
+        return PAUSE_MAX_US;
 
+    int64_t pause = PAUSE_US;
+    int64_t pause_max = peer->origin == ORIGIN_LOCAL ? PAUSE_LOCAL_US : PAUSE_MAX_US;
     for (uint32_t i = 0; i < peer->failures && pause < pause_max; i++)
         pause *= 2;
     pause = pause < pause_max ? pause : pause_max;
@@ -197,15 +176,6 @@ static int64_t count_failure(const struct conn *conn)
 }
 
 /* ---- pauses ---- */
-
-/* Reads and discards input: closing a socket with unread input resets the connection, and the
- * client may lose the reply. Bounded, because a client may send without end. */
-static void discard_input(const struct conn *conn)
-{
-    char unread[4096];
-    for (int i = 0; i < 16 && recv(conn->fd, unread, sizeof(unread), MSG_DONTWAIT) > 0; i++)
-        continue;
-}
 
 static void end_pause(evutil_socket_t fd, short what, void *arg)
 {
@@ -225,9 +195,13 @@ static void end_pause(evutil_socket_t fd, short what, void *arg)
     if (reply != ADMISSION_NONE)
         conn->protocol->reply(conn, reply);
     if (conn->admission.pause_closes) {
-        /* quit, not dead: the reply is sent before the close. */
+        /* quit, not dead: the reply is sent before the close. Closing a socket with unread input
+         * resets the connection, and the client may lose the reply, so input is read and discarded;
+         * not all, because a client may send without end. */
+        char unread[4096];
         conn->quit = true;
-        discard_input(conn);
+        for (int i = 0; i < 16 && recv(conn->fd, unread, sizeof(unread), MSG_DONTWAIT) > 0; i++)
+            continue;
     }
     if (conn->input_size > 0)
         bi_schedule_enqueue_run(conn);
@@ -282,17 +256,6 @@ static void unlink_pending(struct conn *conn)
         conn->admission.subnet->pending--;
 }
 
-/* Closes the oldest pending connection at the end of the turn. Unlinked now, so that the next call
- * finds another one. */
-static void evict_pending(struct server *server)
-{
-    struct conn *conn = server->admission.pending.head;
-    assert(conn != NULL);
-    unlink_pending(conn);
-    conn->dead = true;
-    bi_schedule_mark_dirty(conn);
-}
-
 bool bi_admission_is_auth_overdue(const struct conn *conn)
 {
     return !conn->admission.authorised && !conn->paused &&
@@ -319,41 +282,35 @@ void bi_admission_release(struct conn *conn)
 
 /* ---- accepting ---- */
 
-/* A client that connects from the address it connects to is local. */
-static bool is_own_address(int fd, const unsigned char *bytes)
-{
-    struct sockaddr_storage own = {0};
-    socklen_t size = sizeof(own);
-    unsigned char own_bytes[BI_ADDRESS_SIZE];
-    return getsockname(fd, (struct sockaddr *)&own, &size) == 0 &&
-           bi_address_from_sockaddr((const struct sockaddr *)&own, own_bytes) &&
-           memcmp(own_bytes, bytes, BI_ADDRESS_SIZE) == 0;
-}
-
-static bool is_trusted(const struct server_limits *limits, const unsigned char *bytes)
-{
-    for (size_t i = 0; i < limits->trust_count; i++)
-        if (bi_address_is_in_cidr(bytes, &limits->trust[i]))
-            return true;
-    return false;
-}
-
 /* Returns the origin of a client, and the key of its peer. */
 static enum origin identify(const struct server *server, int fd,
                             const struct sockaddr_storage *address, unsigned char *key)
 {
+    const struct server_limits *limits = &server->limits;
+    struct sockaddr_storage own = {0};
+    socklen_t size = sizeof(own);
+    unsigned char own_key[BI_ADDRESS_SIZE];
+
     if (!bi_address_from_sockaddr((const struct sockaddr *)address, key)) {
         struct ucred user = {.uid = (uid_t)-1};
-        socklen_t size = sizeof(user);
+        size = sizeof(user);
         getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &user, &size);
         key[0] = 0xff; /* multicast: the address of no client */
         memcpy(key + 8, &user.uid, sizeof(user.uid));
         return ORIGIN_LOCAL;
     }
 
-    if (bi_address_is_loopback(key) || is_own_address(fd, key))
+    /* A client that connects from the address it connects to is local. */
+    if (bi_address_is_loopback(key) ||
+        (getsockname(fd, (struct sockaddr *)&own, &size) == 0 &&
+         bi_address_from_sockaddr((const struct sockaddr *)&own, own_key) &&
+         memcmp(own_key, key, BI_ADDRESS_SIZE) == 0))
         return ORIGIN_LOCAL;
-    return is_trusted(&server->limits, key) ? ORIGIN_TRUSTED : ORIGIN_REMOTE;
+
+    for (size_t i = 0; i < limits->trust_count; i++)
+        if (bi_address_is_in_cidr(key, &limits->trust[i]))
+            return ORIGIN_TRUSTED;
+    return ORIGIN_REMOTE;
 }
 
 /* Rejects a socket for which there is no slot, and closes it at once. */
@@ -395,7 +352,7 @@ static bool exceeds_peer_limit(const struct server *server, const struct peer *p
 /* True if there is a slot for one more connection. Evicts a pending one if necessary. */
 static bool has_slot(struct server *server, enum origin origin, bool must_auth)
 {
-    const struct admission *admission = &server->admission;
+    struct admission *admission = &server->admission;
     uint32_t max = server->limits.max_connections;
 
     if (origin != ORIGIN_LOCAL && admission->remote_count >= max - max / LOCAL_SHARE)
@@ -406,42 +363,28 @@ static bool has_slot(struct server *server, enum origin origin, bool must_auth)
     if (admission->pending_count > 0 &&
         (server->connections >= max ||
          (must_auth && admission->pending_count >= pending_max(server)))) {
-        evict_pending(server);
+        /* The oldest. Unlinked now, so that the next call finds another one. */
+        struct conn *oldest = admission->pending.head;
+        unlink_pending(oldest);
+        oldest->dead = true;
+        bi_schedule_mark_dirty(oldest);
         return true;
     }
 
     return server->connections < max;
 }
 
-static void log_full(struct server *server)
+/* conn: NULL if the connection was not opened. */
+static void log_rejected(struct server *server, const struct conn *conn, struct bi_log_limit *limit,
+                         const char *reason)
 {
-    uint64_t count = bi_log_limit_hit(&server->admission.full_log, bi_clock_boot());
-    if (count > 0)
-        bi_log(
-            &server->log, BIDE_LOG_WARN,
-            "connection rejected: %u are open, the limit (max_connections); %llu rejected so far",
-            server->connections, (unsigned long long)count);
-}
+    char peer[PEER_SIZE] = "";
+    uint64_t count = bi_log_limit_hit(limit, bi_clock_boot());
 
-static void log_peer_limit(struct server *server)
-{
-    uint64_t count = bi_log_limit_hit(&server->admission.peer_limit_log, bi_clock_boot());
     if (count > 0)
-        bi_log(
-            &server->log, BIDE_LOG_WARN,
-            "connection rejected: its address has %d connections that have not authenticated, or its "
-            "IPv6 network has half of all; %llu rejected so far",
-            PENDING_PER_PEER, (unsigned long long)count);
-}
-
-static void log_rejected(const struct conn *conn, struct bi_log_limit *repeat, const char *reason)
-{
-    char peer_text[PEER_SIZE];
-    uint64_t count = bi_log_limit_hit(repeat, bi_clock_boot());
-    if (count > 0)
-        bi_log(&conn->server->log, BIDE_LOG_WARN,
-               "connection from %s rejected: %s; %llu rejected so far",
-               bi_conn_format_peer(conn, peer_text), reason, (unsigned long long)count);
+        bi_log(&server->log, BIDE_LOG_WARN, "connection%s%s rejected: %s; %llu rejected so far",
+               conn != NULL ? " from " : "", conn != NULL ? bi_conn_format_peer(conn, peer) : "",
+               reason, (unsigned long long)count);
 }
 
 /* Sends the reply now and closes the connection after a pause, during which it uses a pending
@@ -470,7 +413,7 @@ static bool admit(struct conn *conn)
         return true;
 
     if (max > 0 && peer->connections - peer->pending > max) {
-        log_rejected(conn, &admission->peer_limit_log,
+        log_rejected(conn->server, conn, &admission->peer_limit_log,
                      "its address has reached max_connections_per_address");
         reject(conn, ADMISSION_TOO_MANY);
         return false;
@@ -481,28 +424,11 @@ static bool admit(struct conn *conn)
     return true;
 }
 
-static void admit_or_reject(struct conn *conn, bool must_auth)
-{
-    struct server *server = conn->server;
-
-    if (!must_auth) {
-        admit(conn);
-        return;
-    }
-
-    link_pending(conn);
-    if (server->limits.auth_secret[0] != 0)
-        return;
-
-    log_rejected(conn, &server->admission.stranger_log,
-                 "no auth_secret is set, and its address is not in a trusted network");
-    reject(conn, ADMISSION_AUTH_REQUIRED);
-}
-
 void bi_admission_accept(const struct acceptor *acceptor, int fd,
                          const struct sockaddr_storage *address)
 {
     struct server *server = acceptor->server;
+    struct admission *admission = &server->admission;
     unsigned char key[BI_ADDRESS_SIZE];
     enum origin origin = identify(server, fd, address, key);
     bool must_auth = origin == ORIGIN_REMOTE || server->limits.auth_always;
@@ -512,32 +438,44 @@ void bi_admission_accept(const struct acceptor *acceptor, int fd,
         return;
     }
     struct peer *subnet = acquire_subnet(server, key, origin);
+    struct conn *conn = NULL;
+    char reason[160];
 
     /* Before has_slot(): an address at its limit must not evict the connections of others. The
      * reply is not AUTH_REQUIRED, because a secret would not help. */
     if (exceeds_peer_limit(server, peer, subnet, must_auth)) {
-        release_peers(&server->admission, peer, subnet);
-        log_peer_limit(server);
+        snprintf(reason, sizeof(reason),
+                 "its address has %d connections that have not authenticated, or its IPv6 network "
+                 "has half of all",
+                 PENDING_PER_PEER);
+        log_rejected(server, NULL, &admission->peer_limit_log, reason);
         reject_socket(acceptor, fd);
-        return;
-    }
-    if (!has_slot(server, origin, must_auth)) {
-        release_peers(&server->admission, peer, subnet);
-        log_full(server);
+    } else if (!has_slot(server, origin, must_auth)) {
+        snprintf(reason, sizeof(reason), "%u are open, the limit (max_connections)",
+                 server->connections);
+        log_rejected(server, NULL, &admission->full_log, reason);
         reject_socket(acceptor, fd);
-        return;
+    } else {
+        conn = bi_conn_open(server, acceptor->protocol, acceptor->protocol_state, fd, !must_auth,
+                            address->ss_family != AF_UNIX);
     }
-
-    struct conn *conn = bi_conn_open(server, acceptor->protocol, acceptor->protocol_state, fd,
-                                     !must_auth, address->ss_family != AF_UNIX);
     if (conn == NULL) {
-        release_peers(&server->admission, peer, subnet);
+        release_peers(admission, peer, subnet);
         return;
     }
 
     conn->admission.peer = peer;
     conn->admission.subnet = subnet;
-    admit_or_reject(conn, must_auth);
+    if (!must_auth) {
+        admit(conn);
+        return;
+    }
+    link_pending(conn);
+    if (server->limits.auth_secret[0] == 0) {
+        log_rejected(server, conn, &admission->stranger_log,
+                     "no auth_secret is set, and its address is not in a trusted network");
+        reject(conn, ADMISSION_AUTH_REQUIRED);
+    }
 }
 
 /* ---- authentication ---- */
@@ -568,31 +506,13 @@ bool bi_admission_may_authenticate(struct conn *conn)
     return false;
 }
 
-static void log_authenticated(struct conn *conn)
-{
-    char peer_text[PEER_SIZE];
-    bool first = conn->admission.peer == NULL || !conn->admission.peer->authenticated_once;
-    if (conn->admission.peer != NULL)
-        conn->admission.peer->authenticated_once = true;
-
-    bi_log(&conn->server->log, first ? BIDE_LOG_INFO : BIDE_LOG_DEBUG, "client authenticated: %s",
-           bi_conn_format_peer(conn, peer_text));
-}
-
-static void log_wrong_secret(const struct conn *conn)
-{
-    struct server *server = conn->server;
-    char peer_text[PEER_SIZE];
-    server->admission.auth_failure_count++;
-    if (bi_log_limit_hit(&server->admission.wrong_log, bi_clock_boot()) > 0)
-        bi_log(&server->log, BIDE_LOG_WARN,
-               "authentication failed: wrong secret from %s; failures so far: %llu",
-               bi_conn_format_peer(conn, peer_text),
-               (unsigned long long)server->admission.auth_failure_count);
-}
-
 void bi_admission_authenticate(struct conn *conn, bide_slice secret)
 {
+    struct admission *admission = &conn->server->admission;
+    const struct bi_log *log = &conn->server->log;
+    struct peer *peer = conn->admission.peer;
+    char text[PEER_SIZE];
+
     conn->admission.pause_waited = false;
 
     /* A trusted client may send the secret of other servers to a server without a secret. */
@@ -602,14 +522,24 @@ void bi_admission_authenticate(struct conn *conn, bide_slice secret)
     }
 
     if (!secret_equals(conn->server->limits.auth_secret, secret)) {
-        log_wrong_secret(conn);
+        admission->auth_failure_count++;
+        if (bi_log_limit_hit(&admission->wrong_log, bi_clock_boot()) > 0)
+            bi_log(log, BIDE_LOG_WARN,
+                   "authentication failed: wrong secret from %s; failures so far: %llu",
+                   bi_conn_format_peer(conn, text),
+                   (unsigned long long)admission->auth_failure_count);
         conn->admission.auth_failures++;
         begin_pause(conn, count_failure(conn), ADMISSION_WRONG_SECRET,
                     conn->admission.auth_failures >= AUTH_FAILURES_MAX);
         return;
     }
 
-    log_authenticated(conn);
+    /* Further connections of the same address are not worth a line. */
+    bool known = peer != NULL && peer->authenticated_once;
+    bi_log(log, known ? BIDE_LOG_DEBUG : BIDE_LOG_INFO, "client authenticated: %s",
+           bi_conn_format_peer(conn, text));
+    if (peer != NULL)
+        peer->authenticated_once = true;
 
     /* Before admit(), which counts the served connections of the address. */
     unlink_pending(conn);

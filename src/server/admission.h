@@ -33,6 +33,7 @@
 
 #include <bide/job.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 #define BI_AUTH_TIMEOUT_US INT64_C(5000000) /* to authenticate */
 
@@ -46,8 +47,8 @@ struct sockaddr_storage;
 
 struct admission {
     struct peer **buckets;
-    struct bi_hash_secret secret;        /* key of the hash */
-    struct peer *idle_first, *idle_last; /* peers without connections, oldest first */
+    struct bi_hash_secret secret; /* key of the hash */
+    TAILQ_HEAD(, peer) idle;      /* peers without connections, oldest first */
     size_t idle_count;
     struct conn_queue pending; /* not authenticated, oldest first */
     uint32_t pending_count;
