@@ -88,8 +88,7 @@ static void print_failure(struct id_run *run, const bide_op *op, uint64_t id)
 
     if (op->status == BIDE_CANCEL_WANTED)
         error = "the lease is extended, but the job was cancelled and should stop";
-    count_failure(run,
-                  bi_cli_report(run->cli, subject[0] == 0 ? NULL : subject, op->status, error));
+    count_failure(run, bi_cli_report(run->cli, subject, op->status, error));
 }
 
 static void on_done(void *user, struct op_slot *slot)
@@ -195,39 +194,22 @@ static int submit_line(struct id_run *run, uint64_t line, bide_slice record)
     return exit;
 }
 
-/* Reads more lines. If there are none yet, completes the ops first: a producer that writes a line a
- * second sees each result at once. */
-static int read_input(struct id_run *run, struct input *input)
-{
-    char none;
-    if (!bi_input_is_ready(input))
-        bi_ordered_pipeline_drain(run->pipeline);
-    fflush(stdout);
-
-    /* A read of 0 bytes waits until there is input, or a signal. */
-    if (should_stop(run) || (bi_interrupt_read(input->fd, &none, 0) < 0 && bi_interrupted()))
-        return BI_EXIT_OK;
-    if (bi_input_fill(input) || errno == EINTR || errno == EAGAIN)
-        return BI_EXIT_OK;
-    return bi_cli_error(run->cli, BI_EXIT_FAILED, "cannot read standard input: %s",
-                        strerror(errno));
-}
-
 static int run_lines(struct id_run *run)
 {
+    enum bi_input_status status = BI_INPUT_NEED_MORE;
     struct input input;
-    enum bi_input_status result = BI_INPUT_NEED_MORE;
     int exit = BI_EXIT_OK;
 
     bi_input_init(&input, STDIN_FILENO, '\n', ID_LINE_MAX);
-    while (exit == BI_EXIT_OK && result != BI_INPUT_EOF && !should_stop(run)) {
+    while (exit == BI_EXIT_OK && status != BI_INPUT_EOF && !should_stop(run)) {
         bide_slice record = {NULL, 0};
-        result = bi_input_next(&input, &record);
-        if (result == BI_INPUT_NEED_MORE)
-            exit = read_input(run, &input);
-        else if (result == BI_INPUT_TOO_LONG)
+        status = bi_input_read(&input, run->pipeline, &record);
+        if (status == BI_INPUT_FAILED)
+            exit = bi_cli_error(run->cli, BI_EXIT_FAILED, "cannot read standard input: %s",
+                                strerror(errno));
+        else if (status == BI_INPUT_TOO_LONG)
             exit = submit_line(run, input.number, (bide_slice){NULL, 0});
-        else if (result == BI_INPUT_RECORD && record.size > 0)
+        else if (status == BI_INPUT_RECORD && record.size > 0)
             exit = submit_line(run, input.number, record);
     }
     bi_input_done(&input);

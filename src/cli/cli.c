@@ -151,8 +151,9 @@ int bi_cli_report(const struct cli *cli, const char *subject, int code, const ch
         return BI_EXIT_OK;
     if (message == NULL || message[0] == 0)
         message = bide_code_text(code);
-    snprintf(text, sizeof(text), "%.200s%s%.300s", subject == NULL ? "" : subject,
-             subject == NULL ? "" : ": ", strip_call_name(message));
+    bool named = subject != NULL && subject[0] != 0;
+    snprintf(text, sizeof(text), "%.200s%s%.300s", named ? subject : "", named ? ": " : "",
+             strip_call_name(message));
     print_error(cli, code, bi_cli_exit_code(code), text);
     return bi_cli_exit_code(code);
 }

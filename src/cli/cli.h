@@ -72,7 +72,7 @@ int bi_cli_error(const struct cli *cli, int exit, const char *format, ...)
  * nothing for BIDE_OK. */
 int bi_cli_report_last(const struct cli *cli, int code);
 
-/* The same with the error text of an op. subject may be NULL; it is printed before the text: "line 7",
+/* The same with the error text of an op. subject may be NULL or ""; it is printed before the text: "line 7",
  * "job 12". */
 int bi_cli_report(const struct cli *cli, const char *subject, int code, const char *message);
 

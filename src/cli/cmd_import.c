@@ -19,7 +19,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -46,6 +45,7 @@ struct importer {
     bool in_export;        /* between the header and the end of an export */
     uint64_t export_jobs;  /* jobs since the header */
     uint64_t valid_lines;  /* number of the last valid line */
+    uint64_t bytes;        /* of the lines so far */
     uint64_t jobs, pauses; /* that were restored; or only checked */
 
     struct ordered_pipeline *pipeline; /* NULL: this pass only checks */
@@ -268,54 +268,39 @@ static const char *check_line_start(struct input *input)
     return "not a JSON object";
 }
 
-static int read_more(struct importer *in)
+/* Handles one line, or waits for more input. */
+static int read_line(struct importer *in, struct progress *progress, enum bi_input_status *status)
 {
-    struct pollfd fds[] = {{.fd = in->input.fd, .events = POLLIN},
-                           {.fd = bi_interrupt_fd(), .events = POLLIN}};
-    const char *message = check_line_start(&in->input);
+    bide_slice line;
+    const char *mistake;
 
-    if (message != NULL) {
-        in->input.number++;
-        return reject_line(in, "%s", message);
-    }
-    /* Jobs of a slow producer are restored at once. */
-    if (in->pipeline != NULL && !bi_input_is_ready(&in->input))
-        bi_ordered_pipeline_flush(in->pipeline);
-
-    while (!bi_interrupted() && (poll(fds, 2, -1) <= 0 || fds[0].revents == 0))
-        continue;
-    if (bi_interrupted())
-        return bi_interrupt_exit();
-    if (bi_input_fill(&in->input))
-        return BI_EXIT_OK;
-    return bi_cli_error(in->cli, BI_EXIT_FAILED, "cannot read after line %llu: %s",
-                        (unsigned long long)in->input.number, strerror(errno));
-}
-
-static int read_lines(struct importer *in, struct progress *progress)
-{
-    bide_slice line = {NULL, 0};
-    enum bi_input_status status;
-    uint64_t bytes = 0;
-    int exit = BI_EXIT_OK;
-
-    while (exit == BI_EXIT_OK && (status = bi_input_next(&in->input, &line)) != BI_INPUT_EOF) {
-        if (status == BI_INPUT_NEED_MORE) {
-            exit = read_more(in);
-            continue;
+    *status = bi_input_read(&in->input, in->pipeline, &line);
+    switch (*status) {
+    case BI_INPUT_NEED_MORE:
+        mistake = check_line_start(&in->input);
+        in->input.number += mistake != NULL;
+        return mistake == NULL ? BI_EXIT_OK : reject_line(in, "%s", mistake);
+    case BI_INPUT_TOO_LONG:
+        return reject_line(in, TOO_LONG);
+    case BI_INPUT_FAILED:
+        return bi_cli_error(in->cli, BI_EXIT_FAILED, "cannot read after line %llu: %s",
+                            (unsigned long long)in->input.number, strerror(errno));
+    case BI_INPUT_RECORD: {
+        int exit = handle_line(in, line);
+        if (exit == BI_EXIT_OK) {
+            in->valid_lines = in->input.number;
+            bi_progress_set(progress, in->bytes += line.size + 1);
         }
-        exit = status == BI_INPUT_RECORD ? handle_line(in, line) : reject_line(in, TOO_LONG);
-        if (exit != BI_EXIT_OK)
-            break;
-        in->valid_lines = in->input.number;
-        bi_progress_set(progress, bytes += line.size + 1);
-        exit = bi_interrupted() ? bi_interrupt_exit() : BI_EXIT_OK;
+        return exit;
     }
-    if (exit == BI_EXIT_OK && in->in_export)
-        exit = bi_cli_error(in->cli, BI_EXIT_PARTIAL,
-                            "the end of the export is missing: the last line is line %llu",
-                            (unsigned long long)in->input.number);
-    return exit;
+    case BI_INPUT_EOF:
+        break;
+    }
+    if (!in->in_export)
+        return BI_EXIT_OK;
+    return bi_cli_error(in->cli, BI_EXIT_PARTIAL,
+                        "the end of the export is missing: the last line is line %llu",
+                        (unsigned long long)in->input.number);
 }
 
 static int read_input(struct importer *in, int fd, const char *label)
@@ -323,10 +308,16 @@ static int read_input(struct importer *in, int fd, const char *label)
     struct progress progress;
     struct stat info;
     bool sized = fstat(fd, &info) == 0 && S_ISREG(info.st_mode);
+    enum bi_input_status status = BI_INPUT_NEED_MORE;
+    int exit = BI_EXIT_OK;
 
     bi_input_init(&in->input, fd, '\n', LINE_MAX_SIZE);
     bi_progress_begin(&progress, in->cli, label, sized ? (uint64_t)info.st_size : 0);
-    int exit = read_lines(in, &progress);
+    while (exit == BI_EXIT_OK && in->exit == BI_EXIT_OK && status != BI_INPUT_EOF) {
+        exit = read_line(in, &progress, &status);
+        if (exit == BI_EXIT_OK && bi_interrupted())
+            exit = bi_interrupt_exit();
+    }
     bi_progress_end(&progress);
     bi_input_done(&in->input);
     return exit;

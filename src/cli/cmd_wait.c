@@ -171,8 +171,6 @@ int bi_wait_run(const struct cli *cli, const uint64_t *ids, size_t count, int64_
     if (pipeline == NULL)
         return BI_EXIT_FAILED;
 
-    /* All timeouts begin now. */
-    bi_ordered_pipeline_set_limits(pipeline, BI_ORDERED_PIPELINE_SLOTS, SIZE_MAX);
     for (size_t i = 0; i < count; i++) {
         struct op_slot *slot = bi_ordered_pipeline_get_slot(pipeline, 0);
         slot->op.kind = BIDE_OP_WAIT;
@@ -180,8 +178,9 @@ int bi_wait_run(const struct cli *cli, const uint64_t *ids, size_t count, int64_
         bi_ordered_pipeline_submit(pipeline);
     }
 
+    /* All timeouts begin now. What is done already is reported before the note. */
     job_wait.noted = !cli->err_terminal || cli->quiet || timeout_ms == 0;
-    bi_ordered_pipeline_poll(pipeline);
+    bi_ordered_pipeline_wait(pipeline, 0);
     while ((oldest = bi_ordered_pipeline_oldest(pipeline)) != NULL) {
         note_waiting(&job_wait, oldest->op.wait.id);
         bi_ordered_pipeline_wait(pipeline, -1);

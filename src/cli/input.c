@@ -109,10 +109,18 @@ bool bi_input_fill(struct input *input)
     return true;
 }
 
-bool bi_input_is_ready(const struct input *input)
+enum bi_input_status bi_input_read(struct input *input, struct ordered_pipeline *pipeline,
+                                   bide_slice *record)
 {
-    struct pollfd fd = {.fd = input->fd, .events = POLLIN};
-    return poll(&fd, 1, 0) > 0;
+    enum bi_input_status status = bi_input_next(input, record);
+    if (status != BI_INPUT_NEED_MORE)
+        return status;
+
+    bool ready = pipeline == NULL ? bi_interrupt_wait(input->fd, POLLIN)
+                                  : bi_ordered_pipeline_wait_input(pipeline, input->fd);
+    if (!ready || bi_input_fill(input) || errno == EINTR || errno == EAGAIN)
+        return BI_INPUT_NEED_MORE;
+    return BI_INPUT_FAILED;
 }
 
 bool bi_input_read_all(int fd, bide_buf **buf)
@@ -122,14 +130,8 @@ bool bi_input_read_all(int fd, bide_buf **buf)
 
     bi_input_init(&input, fd, 0, BI_INPUT_TOTAL_MAX);
     while (good && !input.eof) {
-        good = make_room(&input);
-        errno = ENOMEM;
-        if (!good)
-            break;
-        ssize_t got = bi_interrupt_read(fd, input.data + input.end, input.room - input.end);
-        good = got >= 0;
-        input.end += good ? (size_t)got : 0;
-        input.eof = got == 0;
+        good = bi_interrupt_wait(fd, POLLIN) &&
+               (bi_input_fill(&input) || errno == EINTR || errno == EAGAIN);
         if (input.end > BI_INPUT_TOTAL_MAX) {
             errno = EFBIG;
             good = false;

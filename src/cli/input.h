@@ -11,9 +11,7 @@
 #ifndef BI_INPUT_H
 #define BI_INPUT_H
 
-#include "cli/cli.h"
-
-#include <sys/types.h>
+#include "cli/ordered_pipeline.h"
 
 #define BI_INPUT_RECORD_MAX ((size_t)64 << 20) /* the longest line */
 #define BI_INPUT_TOTAL_MAX  ((size_t)1 << 30)  /* the longest body that a queue accepts */
@@ -33,10 +31,11 @@ struct input {
 };
 
 enum bi_input_status {
-    BI_INPUT_NEED_MORE, /* call fill */
+    BI_INPUT_NEED_MORE, /* there is no record yet */
     BI_INPUT_RECORD,
     BI_INPUT_TOO_LONG,
     BI_INPUT_EOF,
+    BI_INPUT_FAILED, /* read: an error, with errno */
 };
 
 void bi_input_init(struct input *input, int fd, char separator, size_t limit);
@@ -48,8 +47,10 @@ enum bi_input_status bi_input_next(struct input *input, bide_slice *record);
 /* Reads once; may block. False with errno, EINTR after a signal. */
 bool bi_input_fill(struct input *input);
 
-/* Returns true if a fill would not block. */
-bool bi_input_is_ready(const struct input *input);
+/* As next, but waits for more input once. Ops of the pipeline, which may be NULL, complete meanwhile.
+ * BI_INPUT_NEED_MORE: input, completions or a signal have arrived; the caller decides whether to go on. */
+enum bi_input_status bi_input_read(struct input *input, struct ordered_pipeline *pipeline,
+                                   bide_slice *record);
 
 /* Reads to the end of input. False with errno: EFBIG beyond BI_INPUT_TOTAL_MAX, EINTR after a signal that
  * is watched. */

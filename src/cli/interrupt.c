@@ -117,8 +117,7 @@ int bi_interrupt_exit(void)
     return 128 + atomic_load(&state.signal);
 }
 
-/* Waits until the descriptor is ready. False with errno: EINTR after a signal that is watched. */
-static bool wait_ready(int fd, short events)
+bool bi_interrupt_wait(int fd, short events)
 {
     struct pollfd fds[] = {{.fd = fd, .events = events}, {.fd = state.notify_fd, .events = POLLIN}};
 
@@ -133,16 +132,6 @@ static bool wait_ready(int fd, short events)
     }
 }
 
-ssize_t bi_interrupt_read(int fd, void *data, size_t size)
-{
-    while (wait_ready(fd, POLLIN)) {
-        ssize_t got = read(fd, data, size);
-        if (got >= 0 || errno != EINTR)
-            return got;
-    }
-    return -1;
-}
-
 /* A pipe that is ready accepts this much without blocking. */
 #define WRITE_MAX 4096
 
@@ -151,7 +140,7 @@ bool bi_interrupt_write(int fd, const void *data, size_t size)
     const char *at = data;
 
     while (size > 0) {
-        if (!wait_ready(fd, POLLOUT))
+        if (!bi_interrupt_wait(fd, POLLOUT))
             return false;
         ssize_t wrote = write(fd, at, size < WRITE_MAX ? size : WRITE_MAX);
         if (wrote < 0 && errno != EINTR && errno != EAGAIN)

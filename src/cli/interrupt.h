@@ -13,8 +13,6 @@
 
 #include "cli/cli.h"
 
-#include <sys/types.h>
-
 /* Returns BI_EXIT_OK, or prints an error. queue may be NULL. Called once per process. */
 int bi_interrupt_watch(const struct cli *cli, bide *queue);
 /* Releases the queue, which may then be closed. main() calls it. */
@@ -26,8 +24,8 @@ int bi_interrupt_fd(void);
 /* Returns 128 plus the signal number. */
 int bi_interrupt_exit(void);
 
-/* As read(), but a signal ends it: -1 with errno EINTR. A size of 0 waits for input. */
-ssize_t bi_interrupt_read(int fd, void *data, size_t size);
+/* Waits until the descriptor is ready for events of poll(). False with errno: EINTR after a signal. */
+bool bi_interrupt_wait(int fd, short events);
 /* Writes all data, unless interrupted. False with errno; a part may have been written. */
 bool bi_interrupt_write(int fd, const void *data, size_t size);
 

@@ -11,7 +11,8 @@
 
 #define GROUP_MAX 128 /* ops that one call hands to the queue */
 
-/* Three positions that only grow: completed <= submitted <= filled, at most op_max apart. */
+/* Three positions that only grow: completed <= submitted <= filled, at most as many apart as there are
+ * slots. */
 struct ordered_pipeline {
     bide *queue;
     bide_cq *cq;
@@ -20,14 +21,14 @@ struct ordered_pipeline {
     uint64_t completed, submitted, filled;
     size_t pending; /* ops that the queue has, and the completion queue will deliver */
     size_t bytes;
-    size_t op_max, byte_max, group;
+    size_t group; /* ops that are handed to the queue at a time */
     struct ordered_pipeline *next_abandoned;
     struct op_slot slots[BI_ORDERED_PIPELINE_SLOTS];
 };
 
-static struct op_slot *slot_at(struct ordered_pipeline *ordered_pipeline, uint64_t position)
+static struct op_slot *slot_at(struct ordered_pipeline *pipeline, uint64_t position)
 {
-    return &ordered_pipeline->slots[position % BI_ORDERED_PIPELINE_SLOTS];
+    return &pipeline->slots[position % BI_ORDERED_PIPELINE_SLOTS];
 }
 
 /* Ops are handed over in groups only if the queue has room for all that the pipeline may hold. Otherwise
@@ -44,32 +45,26 @@ static size_t group_size(const bide *queue)
 struct ordered_pipeline *bi_ordered_pipeline_new(const struct cli *cli, bide *queue,
                                                  bi_ordered_pipeline_done *on_done, void *user)
 {
-    struct ordered_pipeline *ordered_pipeline = calloc(1, sizeof(*ordered_pipeline));
-    if (ordered_pipeline == NULL) {
+    struct ordered_pipeline *pipeline = calloc(1, sizeof(*pipeline));
+    if (pipeline == NULL) {
         bi_cli_error(cli, BI_EXIT_FAILED, "out of memory");
         return NULL;
     }
 
-    ordered_pipeline->queue = queue;
-    ordered_pipeline->on_done = on_done;
-    ordered_pipeline->user = user;
-    ordered_pipeline->op_max = BI_ORDERED_PIPELINE_SLOTS;
-    ordered_pipeline->byte_max = BI_ORDERED_PIPELINE_BYTES;
-    ordered_pipeline->group = group_size(queue);
-    if (bi_cli_report_last(cli, bide_cq_new(&ordered_pipeline->cq)) == BI_EXIT_OK)
-        return ordered_pipeline;
+    pipeline->queue = queue;
+    pipeline->on_done = on_done;
+    pipeline->user = user;
+    pipeline->group = group_size(queue);
+    if (bi_cli_report_last(cli, bide_cq_new(&pipeline->cq)) == BI_EXIT_OK)
+        return pipeline;
 
-    free(ordered_pipeline);
+    free(pipeline);
     return NULL;
 }
 
-void bi_ordered_pipeline_set_limits(struct ordered_pipeline *ordered_pipeline, size_t op_max,
-                                    size_t byte_max)
+void bi_ordered_pipeline_set_manual(struct ordered_pipeline *pipeline)
 {
-    assert(op_max >= 1 && op_max <= BI_ORDERED_PIPELINE_SLOTS);
-    ordered_pipeline->op_max = op_max;
-    ordered_pipeline->byte_max = byte_max;
-    ordered_pipeline->group = 1;
+    pipeline->group = GROUP_MAX;
 }
 
 /* ---- completion queue ---- */
@@ -81,41 +76,41 @@ static void on_complete(bide_op *op)
     slot->done = true;
 }
 
-static void count_completed(struct ordered_pipeline *ordered_pipeline, int completed)
+static void count_completed(struct ordered_pipeline *pipeline, int completed)
 {
     if (completed <= 0)
         return;
-    assert(ordered_pipeline->pending >= (size_t)completed);
-    ordered_pipeline->pending -= (size_t)completed;
+    assert(pipeline->pending >= (size_t)completed);
+    pipeline->pending -= (size_t)completed;
 }
 
-static void wait_for_completion(struct ordered_pipeline *ordered_pipeline)
+static void wait_for_completion(struct ordered_pipeline *pipeline)
 {
-    if (ordered_pipeline->pending > 0)
-        count_completed(ordered_pipeline, bide_cq_wait(ordered_pipeline->cq, BIDE_FOREVER));
+    if (pipeline->pending > 0)
+        count_completed(pipeline, bide_cq_wait(pipeline->cq, BIDE_FOREVER));
 }
 
 /* ---- submitting ---- */
 
 /* Retries an op until the queue accepts it, or rejects it although none of our ops is pending. */
-static void retry_while_busy(struct ordered_pipeline *ordered_pipeline, bide_op *op)
+static void retry_while_busy(struct ordered_pipeline *pipeline, bide_op *op)
 {
-    op->cq = ordered_pipeline->cq;
-    while (op->status == BIDE_EBUSY && ordered_pipeline->pending > 0) {
-        wait_for_completion(ordered_pipeline);
-        if (bide_submit(ordered_pipeline->queue, &op, 1) > 0) {
-            ordered_pipeline->pending++;
+    op->cq = pipeline->cq;
+    while (op->status == BIDE_EBUSY && pipeline->pending > 0) {
+        wait_for_completion(pipeline);
+        if (bide_submit(pipeline->queue, &op, 1) > 0) {
+            pipeline->pending++;
             return;
         }
     }
     on_complete(op);
 }
 
-static void hand_over(struct ordered_pipeline *ordered_pipeline, bide_op *const *ops, size_t count)
+static void hand_over(struct ordered_pipeline *pipeline, bide_op *const *ops, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        ops[i]->cq = ordered_pipeline->cq;
-    int pending = bide_submit(ordered_pipeline->queue, ops, count);
+        ops[i]->cq = pipeline->cq;
+    int pending = bide_submit(pipeline->queue, ops, count);
 
     /* Ops that completed synchronously are marked before the completion queue is read: a pending op
      * that completes then has the same status. */
@@ -127,98 +122,118 @@ static void hand_over(struct ordered_pipeline *ordered_pipeline, bide_op *const 
     }
 
     if (pending > 0)
-        ordered_pipeline->pending += (size_t)pending;
+        pipeline->pending += (size_t)pending;
     /* Of a group none is busy (group_size()), so a retry overtakes nothing. */
     for (size_t i = 0; i < count; i++)
         if (ops[i]->cq == NULL)
-            retry_while_busy(ordered_pipeline, ops[i]);
+            retry_while_busy(pipeline, ops[i]);
 }
 
-void bi_ordered_pipeline_flush(struct ordered_pipeline *ordered_pipeline)
+void bi_ordered_pipeline_flush(struct ordered_pipeline *pipeline)
 {
     bide_op *ops[GROUP_MAX];
     size_t count = 0;
 
-    assert(ordered_pipeline->filled - ordered_pipeline->submitted <= GROUP_MAX);
-    while (ordered_pipeline->submitted < ordered_pipeline->filled)
-        ops[count++] = &slot_at(ordered_pipeline, ordered_pipeline->submitted++)->op;
+    assert(pipeline->filled - pipeline->submitted <= GROUP_MAX);
+    while (pipeline->submitted < pipeline->filled)
+        ops[count++] = &slot_at(pipeline, pipeline->submitted++)->op;
     if (count > 0)
-        hand_over(ordered_pipeline, ops, count);
+        hand_over(pipeline, ops, count);
 }
 
-void bi_ordered_pipeline_submit(struct ordered_pipeline *ordered_pipeline)
+void bi_ordered_pipeline_submit(struct ordered_pipeline *pipeline)
 {
-    ordered_pipeline->bytes += slot_at(ordered_pipeline, ordered_pipeline->filled)->bytes;
-    ordered_pipeline->filled++;
-    if (ordered_pipeline->filled - ordered_pipeline->submitted >= ordered_pipeline->group)
-        bi_ordered_pipeline_flush(ordered_pipeline);
+    pipeline->bytes += slot_at(pipeline, pipeline->filled)->bytes;
+    pipeline->filled++;
+    if (pipeline->filled - pipeline->submitted >= pipeline->group)
+        bi_ordered_pipeline_flush(pipeline);
 }
 
 /* ---- completing ---- */
 
 /* Calls on_done for the oldest ops that have completed. False: the oldest has not. */
-static bool complete_ready(struct ordered_pipeline *ordered_pipeline)
+static bool complete_ready(struct ordered_pipeline *pipeline)
 {
-    uint64_t before = ordered_pipeline->completed;
+    uint64_t before = pipeline->completed;
 
-    while (ordered_pipeline->completed < ordered_pipeline->submitted) {
-        struct op_slot *slot = slot_at(ordered_pipeline, ordered_pipeline->completed);
+    while (pipeline->completed < pipeline->submitted) {
+        struct op_slot *slot = slot_at(pipeline, pipeline->completed);
         if (!slot->done)
             break;
-        if (ordered_pipeline->on_done != NULL)
-            ordered_pipeline->on_done(ordered_pipeline->user, slot);
+        if (pipeline->on_done != NULL)
+            pipeline->on_done(pipeline->user, slot);
         bide_job_clear(&slot->job);
 
-        assert(ordered_pipeline->bytes >= slot->bytes);
-        ordered_pipeline->bytes -= slot->bytes;
-        ordered_pipeline->completed++;
+        assert(pipeline->bytes >= slot->bytes);
+        pipeline->bytes -= slot->bytes;
+        pipeline->completed++;
     }
-    return ordered_pipeline->completed > before;
+    return pipeline->completed > before;
 }
 
-static void complete_some(struct ordered_pipeline *ordered_pipeline)
+static void complete_some(struct ordered_pipeline *pipeline)
 {
-    bi_ordered_pipeline_flush(ordered_pipeline);
-    while (!complete_ready(ordered_pipeline))
-        wait_for_completion(ordered_pipeline);
+    bi_ordered_pipeline_flush(pipeline);
+    while (!complete_ready(pipeline))
+        wait_for_completion(pipeline);
 }
 
-void bi_ordered_pipeline_drain(struct ordered_pipeline *ordered_pipeline)
+void bi_ordered_pipeline_drain(struct ordered_pipeline *pipeline)
 {
-    while (ordered_pipeline->completed < ordered_pipeline->filled)
-        complete_some(ordered_pipeline);
+    while (pipeline->completed < pipeline->filled)
+        complete_some(pipeline);
 }
 
-void bi_ordered_pipeline_poll(struct ordered_pipeline *ordered_pipeline)
+/* Waits for a completion, input (-1: none), a signal or the timeout. Returns true if there is input. */
+static bool wait_for_event(struct ordered_pipeline *pipeline, int input, int timeout_ms)
 {
-    count_completed(ordered_pipeline, bide_cq_drain(ordered_pipeline->cq, 0));
-    complete_ready(ordered_pipeline);
+    /* The descriptor of signals stays readable: it is polled for the first signal only. */
+    struct pollfd fds[] = {{.fd = bide_cq_fd(pipeline->cq), .events = POLLIN},
+                           {.fd = input, .events = POLLIN},
+                           {.fd = bi_interrupted() ? -1 : bi_interrupt_fd(), .events = POLLIN}};
+
+    poll(fds, 3, timeout_ms);
+    count_completed(pipeline, bide_cq_drain(pipeline->cq, 0));
+    return fds[1].revents != 0;
 }
 
-bool bi_ordered_pipeline_wait(struct ordered_pipeline *ordered_pipeline, int timeout_ms)
+bool bi_ordered_pipeline_wait(struct ordered_pipeline *pipeline, int timeout_ms)
 {
-    struct pollfd fds[] = {{.fd = bide_cq_fd(ordered_pipeline->cq), .events = POLLIN},
-                           {.fd = bi_interrupt_fd(), .events = POLLIN}};
+    bi_ordered_pipeline_flush(pipeline);
+    if (pipeline->completed == pipeline->filled || complete_ready(pipeline))
+        return true;
+    wait_for_event(pipeline, -1, timeout_ms);
+    return complete_ready(pipeline);
+}
 
-    bi_ordered_pipeline_flush(ordered_pipeline);
-    if (ordered_pipeline->completed == ordered_pipeline->filled || complete_ready(ordered_pipeline))
+bool bi_ordered_pipeline_wait_input(struct ordered_pipeline *pipeline, int fd)
+{
+    struct pollfd input = {.fd = fd, .events = POLLIN};
+
+    if (poll(&input, 1, 0) > 0)
         return true;
 
-    /* The descriptor of signals stays readable: it is polled for the first signal only. */
-    poll(fds, bi_interrupted() ? 1 : 2, timeout_ms);
-    count_completed(ordered_pipeline, bide_cq_drain(ordered_pipeline->cq, 0));
-    return complete_ready(ordered_pipeline);
+    /* A line of a slow producer is submitted at once. While ops are in flight, lines are collected: a
+     * fast producer is not slowed down by small groups. */
+    if (pipeline->completed == pipeline->submitted)
+        bi_ordered_pipeline_flush(pipeline);
+    bool has_completed = complete_ready(pipeline);
+    fflush(stdout);
+    if (has_completed)
+        return false;
+    bool ready = wait_for_event(pipeline, fd, -1);
+    complete_ready(pipeline);
+    return ready;
 }
 
-struct op_slot *bi_ordered_pipeline_get_slot(struct ordered_pipeline *ordered_pipeline,
-                                             size_t bytes)
+struct op_slot *bi_ordered_pipeline_get_slot(struct ordered_pipeline *pipeline, size_t bytes)
 {
-    while (ordered_pipeline->completed < ordered_pipeline->filled &&
-           (ordered_pipeline->filled - ordered_pipeline->completed >= ordered_pipeline->op_max ||
-            ordered_pipeline->bytes + bytes > ordered_pipeline->byte_max))
-        complete_some(ordered_pipeline);
+    while (pipeline->completed < pipeline->filled &&
+           (pipeline->filled - pipeline->completed >= BI_ORDERED_PIPELINE_SLOTS ||
+            pipeline->bytes + bytes > BI_ORDERED_PIPELINE_BYTES))
+        complete_some(pipeline);
 
-    struct op_slot *slot = slot_at(ordered_pipeline, ordered_pipeline->filled);
+    struct op_slot *slot = slot_at(pipeline, pipeline->filled);
     memset(slot, 0, sizeof(*slot));
     slot->bytes = bytes;
     slot->op.done = on_complete;
@@ -226,40 +241,49 @@ struct op_slot *bi_ordered_pipeline_get_slot(struct ordered_pipeline *ordered_pi
     return slot;
 }
 
-const struct op_slot *bi_ordered_pipeline_oldest(const struct ordered_pipeline *ordered_pipeline)
+struct op_slot *bi_ordered_pipeline_oldest(struct ordered_pipeline *pipeline)
 {
-    return ordered_pipeline->completed == ordered_pipeline->filled
-               ? NULL
-               : &ordered_pipeline->slots[ordered_pipeline->completed % BI_ORDERED_PIPELINE_SLOTS];
+    return pipeline->completed == pipeline->filled ? NULL : slot_at(pipeline, pipeline->completed);
 }
 
-int bi_ordered_pipeline_fd(const struct ordered_pipeline *ordered_pipeline)
+struct op_slot *bi_ordered_pipeline_last_unsent(struct ordered_pipeline *pipeline)
 {
-    return bide_cq_fd(ordered_pipeline->cq);
+    return pipeline->submitted == pipeline->filled ? NULL : slot_at(pipeline, pipeline->filled - 1);
+}
+
+void bi_ordered_pipeline_discard(struct ordered_pipeline *pipeline)
+{
+    while (pipeline->submitted < pipeline->filled) {
+        struct op_slot *slot = slot_at(pipeline, pipeline->submitted++);
+        slot->op.status = BIDE_PENDING;
+        slot->done = true;
+    }
+    bi_ordered_pipeline_drain(pipeline);
+    assert(pipeline->pending == 0);
 }
 
 /* ---- freeing ---- */
 
-void bi_ordered_pipeline_free(struct ordered_pipeline *ordered_pipeline)
+void bi_ordered_pipeline_free(struct ordered_pipeline *pipeline)
 {
-    if (ordered_pipeline == NULL)
+    if (pipeline == NULL)
         return;
-    bi_ordered_pipeline_drain(ordered_pipeline);
-    assert(ordered_pipeline->pending == 0 && ordered_pipeline->bytes == 0);
-    bide_cq_free(ordered_pipeline->cq);
-    free(ordered_pipeline);
+    bi_ordered_pipeline_drain(pipeline);
+    assert(pipeline->pending == 0 && pipeline->bytes == 0);
+    bide_cq_free(pipeline->cq);
+    free(pipeline);
 }
 
-void bi_ordered_pipeline_abandon(struct ordered_pipeline *ordered_pipeline)
+void bi_ordered_pipeline_abandon(struct ordered_pipeline *pipeline)
 {
     static struct ordered_pipeline *abandoned; /* keeps them reachable for leak checkers */
 
-    if (ordered_pipeline == NULL)
+    if (pipeline == NULL)
         return;
-    if (ordered_pipeline->completed == ordered_pipeline->filled) {
-        bi_ordered_pipeline_free(ordered_pipeline);
+    if (pipeline->completed == pipeline->filled) {
+        bi_ordered_pipeline_free(pipeline);
         return;
     }
-    ordered_pipeline->next_abandoned = abandoned;
-    abandoned = ordered_pipeline;
+    pipeline->next_abandoned = abandoned;
+    abandoned = pipeline;
 }

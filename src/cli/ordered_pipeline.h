@@ -13,7 +13,7 @@
  *            callback returns. The job of the slot is cleared then, so the arguments of a restore may
  *            point to it. The op keeps its results until the slot is used again.
  * Cost       At most BI_ORDERED_PIPELINE_SLOTS ops and BI_ORDERED_PIPELINE_BYTES bytes, or one larger
- *            op, unless limits are set.
+ *            op.
  */
 #ifndef BI_ORDERED_PIPELINE_H
 #define BI_ORDERED_PIPELINE_H
@@ -42,36 +42,36 @@ struct ordered_pipeline;
 struct ordered_pipeline *bi_ordered_pipeline_new(const struct cli *cli, bide *queue,
                                                  bi_ordered_pipeline_done *on_done, void *user);
 /* Completes all ops that were submitted, and frees. NULL is ignored. */
-void bi_ordered_pipeline_free(struct ordered_pipeline *ordered_pipeline);
+void bi_ordered_pipeline_free(struct ordered_pipeline *pipeline);
 /* As free, but does not wait: the memory of ops that have not completed stays until the process ends,
  * because the queue writes to it until it is closed. */
-void bi_ordered_pipeline_abandon(struct ordered_pipeline *ordered_pipeline);
+void bi_ordered_pipeline_abandon(struct ordered_pipeline *pipeline);
 
-/* Bounds the ops in flight, at most BI_ORDERED_PIPELINE_SLOTS, and their bytes. Ops are then handed to
- * the queue at once, not in groups. */
-void bi_ordered_pipeline_set_limits(struct ordered_pipeline *ordered_pipeline, size_t op_max,
-                                    size_t byte_max);
+/* Hands ops to the queue only when the caller flushes or waits, which it does after each op. */
+void bi_ordered_pipeline_set_manual(struct ordered_pipeline *pipeline);
 
 /* Returns a zeroed slot for an op that will hold so many bytes. Completes ops until there is room. A slot
  * that is not submitted is returned again by the next call. */
-struct op_slot *bi_ordered_pipeline_get_slot(struct ordered_pipeline *ordered_pipeline,
-                                             size_t bytes);
+struct op_slot *bi_ordered_pipeline_get_slot(struct ordered_pipeline *pipeline, size_t bytes);
 /* Submits the slot that was got last; it may be handed to the queue later, in a group with others. */
-void bi_ordered_pipeline_submit(struct ordered_pipeline *ordered_pipeline);
+void bi_ordered_pipeline_submit(struct ordered_pipeline *pipeline);
 /* Hands all submitted ops to the queue. */
-void bi_ordered_pipeline_flush(struct ordered_pipeline *ordered_pipeline);
+void bi_ordered_pipeline_flush(struct ordered_pipeline *pipeline);
 
 /* Waits until the oldest op completes. True: it has completed, or no op is in flight. False: the
  * timeout expired, or a signal was received (once). timeout_ms: -1 waits forever. */
-bool bi_ordered_pipeline_wait(struct ordered_pipeline *ordered_pipeline, int timeout_ms);
+bool bi_ordered_pipeline_wait(struct ordered_pipeline *pipeline, int timeout_ms);
+/* Returns true if the descriptor is readable. If it is not, waits until it is, an op completes or a signal
+ * is received. Flushes standard output before it waits. */
+bool bi_ordered_pipeline_wait_input(struct ordered_pipeline *pipeline, int fd);
 /* Completes all ops that were submitted. */
-void bi_ordered_pipeline_drain(struct ordered_pipeline *ordered_pipeline);
-/* Completes the ops that can be completed without waiting. */
-void bi_ordered_pipeline_poll(struct ordered_pipeline *ordered_pipeline);
+void bi_ordered_pipeline_drain(struct ordered_pipeline *pipeline);
+/* The same, but ops that were not handed to the queue yet complete with BIDE_PENDING. */
+void bi_ordered_pipeline_discard(struct ordered_pipeline *pipeline);
 
 /* Returns the oldest slot that has not completed; NULL: none. */
-const struct op_slot *bi_ordered_pipeline_oldest(const struct ordered_pipeline *ordered_pipeline);
-/* Returns a descriptor that is readable when poll() may complete ops. */
-int bi_ordered_pipeline_fd(const struct ordered_pipeline *ordered_pipeline);
+struct op_slot *bi_ordered_pipeline_oldest(struct ordered_pipeline *pipeline);
+/* Returns the slot that was submitted last, if its op was not handed to the queue yet; NULL otherwise. */
+struct op_slot *bi_ordered_pipeline_last_unsent(struct ordered_pipeline *pipeline);
 
 #endif

@@ -2,9 +2,8 @@
 /*
  * put - one run of `bide put`.
  *
- * Records are put in full batches while there is more to read. When the input pauses, the open batch
- * is sent as soon as none is in flight: a line of a slow producer is put at once, and a fast
- * producer is not slowed down by small batches.
+ * An op puts a batch of jobs. The last op of the pipeline is not handed to the queue before its batch is
+ * full, or the input pauses while no op is in flight.
  */
 #include "cli/put.h"
 
@@ -17,14 +16,14 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 /* Interrupted, or no put can succeed, or the reader of the output has gone. */
 static bool is_cut_short(const struct put_run *run)
 {
-    return bi_interrupted() || bi_bulk_put_is_stopped(run->bulk_put) || ferror(stdout);
+    return bi_interrupted() || run->failed || ferror(stdout);
 }
 
 static bool must_stop(const struct put_run *run)
@@ -144,53 +143,126 @@ static void report_success(struct put_run *run, uint64_t number, uint64_t id)
 }
 
 /* A failure that concerns all puts: reported once; which lines are stored is reported at the end. */
-static void report_failure(struct put_run *run, const struct put_result *result, const char *name)
+static void report_failure(struct put_run *run, uint64_t number, int code, const char *error)
 {
-    bi_input_add_outcome(&run->line_status, result->number,
-                         result->code == BIDE_EUNKNOWN ? BI_LINE_UNKNOWN : BI_LINE_NOT_STORED);
-    if (run->failed)
-        return;
-    run->failed = true;
-    run->exit = bi_cli_report(run->cli, name, result->code, result->error);
-}
-
-static void report_refusal(struct put_run *run, const struct put_result *result, const char *name)
-{
-    char error[100];
-    const char *text = result->error;
-
-    bi_input_add_outcome(&run->line_status, result->number, BI_LINE_DONE);
-    /* cron mails every line; that the job exists already is in the exit code. */
-    if (result->code == BIDE_EXISTS && run->cli->quiet) {
-        count_refusal(run, bi_cli_exit_code(result->code));
-        return;
-    }
-    if (result->code == BIDE_EXISTS && text[0] == 0) {
-        snprintf(error, sizeof(error), "the key is held by job %llu",
-                 (unsigned long long)result->id);
-        text = error;
-    }
-    /* Lines without options of their own would all be refused for the same reason. */
-    run->should_stop =
-        run->should_stop || (result->code == BIDE_ENOTSUP && run->form != BI_PUT_JSON);
-    count_refusal(run, bi_cli_report(run->cli, name, result->code, text));
-}
-
-static void on_result(void *user, const struct put_result *result)
-{
-    struct put_run *run = user;
     char name[200];
 
-    if (result->code == BIDE_OK) {
-        report_success(run, result->number, result->id);
+    bi_input_add_outcome(&run->line_status, number,
+                         code == BIDE_EUNKNOWN ? BI_LINE_UNKNOWN : BI_LINE_NOT_STORED);
+    if (code == BIDE_PENDING || run->failed)
+        return;
+    run->failed = true;
+    format_name(run, number, name, sizeof(name));
+    run->exit = bi_cli_report(run->cli, name, code, error);
+}
+
+static void report_refusal(struct put_run *run, uint64_t number, const bide_put_item *item,
+                           const char *error)
+{
+    int code = item->status;
+    char name[200], held[100];
+
+    bi_input_add_outcome(&run->line_status, number, BI_LINE_DONE);
+    /* Lines without options of their own would all be refused for the same reason. */
+    run->should_stop = run->should_stop || (code == BIDE_ENOTSUP && run->form != BI_PUT_JSON);
+    /* cron mails every line; that the job exists already is in the exit code. */
+    if (code == BIDE_EXISTS && run->cli->quiet) {
+        count_refusal(run, bi_cli_exit_code(code));
+        return;
+    }
+
+    if (code == BIDE_EXISTS && error[0] == 0) {
+        snprintf(held, sizeof(held), "the key is held by job %llu", (unsigned long long)item->id);
+        error = held;
+    }
+    format_name(run, number, name, sizeof(name));
+    count_refusal(run, bi_cli_report(run->cli, name, code, error));
+}
+
+/* The op has the error text of the first item that was rejected, or of the whole batch. */
+static void report_item(struct put_run *run, const bide_op *op, size_t index, uint64_t number)
+{
+    const bide_put_item *item = &op->put_many.items[index];
+    int code = item->status != BIDE_OK ? item->status : op->status;
+    const char *error = op->status != BIDE_OK || op->error_item == index + 1 ? op->error : "";
+
+    if (code == BIDE_OK) {
+        report_success(run, number, item->id);
         return;
     }
     bi_progress_end(&run->progress);
-    format_name(run, result->number, name, sizeof(name));
-    if (bi_bulk_put_is_stopped(run->bulk_put))
-        report_failure(run, result, name[0] == 0 ? NULL : name);
+    if (code == BIDE_PENDING || bi_cli_is_fatal(code))
+        report_failure(run, number, code, error);
     else
-        report_refusal(run, result, name[0] == 0 ? NULL : name);
+        report_refusal(run, number, item, error);
+}
+
+/* ---- batches ---- */
+
+struct batch {
+    size_t count, bytes;
+    bide_put_item items[BIDE_BATCH_JOBS];
+    struct put_json *lines[BIDE_BATCH_JOBS]; /* with the arguments of the items; NULL: no JSON */
+    uint64_t numbers[BIDE_BATCH_JOBS];
+};
+
+static void on_done(void *user, struct op_slot *slot)
+{
+    struct batch *batch = slot->extra;
+
+    for (size_t i = 0; i < batch->count; i++) {
+        report_item(user, &slot->op, i, batch->numbers[i]);
+        bide_buf_unref(batch->items[i].buf);
+        free(batch->lines[i]);
+    }
+    free(batch);
+}
+
+/* Returns a batch with room for a body; NULL: out of memory. */
+static struct batch *get_batch(struct put_run *run, size_t size)
+{
+    struct op_slot *slot = bi_ordered_pipeline_last_unsent(run->pipeline);
+    struct batch *batch = slot == NULL ? NULL : slot->extra;
+
+    if (batch != NULL && batch->count < BIDE_BATCH_JOBS && batch->bytes + size <= BIDE_BATCH_BYTES)
+        return batch;
+    bi_ordered_pipeline_flush(run->pipeline);
+    batch = calloc(1, sizeof(*batch));
+    if (batch == NULL)
+        return NULL;
+
+    /* At most three other batches are in flight: more do not make it faster. */
+    size_t share = BI_ORDERED_PIPELINE_BYTES / 4;
+    slot = bi_ordered_pipeline_get_slot(run->pipeline, size > share ? size : share);
+    slot->extra = batch;
+    slot->op.kind = BIDE_OP_PUT_MANY;
+    slot->op.put_many.items = batch->items;
+    bi_ordered_pipeline_submit(run->pipeline);
+    return batch;
+}
+
+/* Takes the body and the arguments of a line; NULL: the arguments are those of the command. */
+static void add_put(struct put_run *run, uint64_t number, bide_buf *body, struct put_json *line)
+{
+    size_t size = bide_buf_size(body);
+    struct batch *batch = body == NULL ? NULL : get_batch(run, size);
+
+    if (batch == NULL) {
+        report_invalid(run, number, bide_code_text(BIDE_ENOMEM));
+        bide_buf_unref(body);
+        free(line);
+        return;
+    }
+    bide_put_item *item = &batch->items[batch->count];
+    *item = (bide_put_item){.topic = run->topic, .buf = body, .options = &run->options};
+    if (line != NULL)
+        item->options = &line->options;
+    if (line != NULL && line->topic_size > 0)
+        item->topic = (bide_slice){line->topic, line->topic_size};
+    batch->lines[batch->count] = line;
+    batch->numbers[batch->count++] = number;
+    batch->bytes += size;
+    bi_ordered_pipeline_last_unsent(run->pipeline)->op.put_many.count = batch->count;
 }
 
 /* ---- reporting how far it came ---- */
@@ -273,28 +345,24 @@ static int exit_code(const struct put_run *run)
 
 /* ---- reading records ---- */
 
-/* Takes the reference to the body; NULL: there was no memory for it. */
-static void add_body(struct put_run *run, uint64_t number, bide_buf *body)
-{
-    if (body == NULL)
-        report_invalid(run, number, bide_code_text(BIDE_ENOMEM));
-    else
-        bi_bulk_put_add(run->bulk_put, number, body);
-}
-
 static void add_json(struct put_run *run, uint64_t number, bide_slice text)
 {
-    struct put_json line;
+    struct put_json *json = malloc(sizeof(*json));
     char error[BI_ERRMSG_SIZE];
+    bool good = json != NULL
+                    ? bi_put_json_parse(text, &run->options, bi_clock_wall() / 1000, json, error)
+                    : bi_errmsg_set(error, "%s", bide_code_text(BIDE_ENOMEM));
 
-    if (!bi_put_json_parse(text, &run->options, bi_clock_wall() / 1000, &line, error)) {
-        report_invalid(run, number, error);
-    } else if (line.topic_size == 0 && run->topic.size == 0) {
-        bide_buf_unref(line.body);
-        report_invalid(run, number, "\"topic\" is missing, and no TOPIC was given");
-    } else {
-        bi_bulk_put_add_json(run->bulk_put, number, &line);
+    if (good && json->topic_size == 0 && run->topic.size == 0) {
+        bide_buf_unref(json->body);
+        good = bi_errmsg_set(error, "\"topic\" is missing, and no TOPIC was given");
     }
+    if (good) {
+        add_put(run, number, json->body, json);
+        return;
+    }
+    report_invalid(run, number, error);
+    free(json);
 }
 
 static bool is_blank(bide_slice record)
@@ -313,72 +381,37 @@ static void add_record(struct put_run *run, uint64_t number, bide_slice record)
         if (!is_blank(record))
             add_json(run, number, record);
     } else if (record.size > 0 || !run->skip_empty) {
-        add_body(run, number, bide_buf_new(record.data, record.size));
+        add_put(run, number, bide_buf_new(record.data, record.size), NULL);
     }
-}
-
-/* Until there is input, or a reason to stop. */
-static void wait_for_input(struct put_run *run, const struct input *input)
-{
-    while (!must_stop(run)) {
-        bool in_flight = bi_bulk_put_in_flight(run->bulk_put);
-        if (!in_flight && bi_bulk_put_buffered(run->bulk_put) > 0) {
-            bi_bulk_put_flush(run->bulk_put);
-            continue;
-        }
-
-        fflush(stdout);
-        struct pollfd fds[] = {
-            {.fd = input->fd, .events = POLLIN},
-            {.fd = bi_interrupt_fd(), .events = POLLIN},
-            {.fd = in_flight ? bi_bulk_put_fd(run->bulk_put) : -1, .events = POLLIN},
-        };
-        if (poll(fds, 3, -1) < 0 && errno != EINTR)
-            return;
-        if (fds[2].revents != 0)
-            bi_bulk_put_poll(run->bulk_put);
-        if (fds[0].revents != 0)
-            return;
-    }
-}
-
-/* False: there is nothing to continue with. */
-static bool read_more(struct put_run *run, struct input *input)
-{
-    if (!bi_input_is_ready(input))
-        wait_for_input(run, input);
-    if (must_stop(run))
-        return false;
-    if (bi_input_fill(input) || errno == EINTR || errno == EAGAIN)
-        return true;
-    report_unreadable(run, 0, errno);
-    return false;
 }
 
 static void read_records(struct put_run *run, int fd)
 {
+    enum bi_input_status status = BI_INPUT_NEED_MORE;
     struct input input;
     bide_slice record;
-    bool more = true;
 
     bi_input_init(&input, fd, run->form == BI_PUT_NULLS ? '\0' : '\n', BI_INPUT_RECORD_MAX);
-    while (more && !must_stop(run)) {
-        enum bi_input_status found = bi_input_next(&input, &record);
-        if (found == BI_INPUT_RECORD)
+    while (status != BI_INPUT_EOF && status != BI_INPUT_FAILED && !must_stop(run)) {
+        status = bi_input_read(&input, run->pipeline, &record);
+        if (status == BI_INPUT_RECORD)
             add_record(run, input.number, record);
-        else if (found == BI_INPUT_TOO_LONG)
+        else if (status == BI_INPUT_TOO_LONG)
             report_invalid(run, input.number, "longer than 64 MiB; put it as a --file of its own");
-        else
-            more = found == BI_INPUT_NEED_MORE && read_more(run, &input);
+        else if (status == BI_INPUT_FAILED)
+            report_unreadable(run, 0, errno);
     }
-
-    /* Records before a refused one (--stop-on-error) are put; records that were read but not sent
-     * when the run was cut short are not. */
-    if (is_cut_short(run))
-        bi_bulk_put_discard(run->bulk_put);
-    else
-        bi_bulk_put_drain(run->bulk_put);
     bi_input_done(&input);
+}
+
+/* Records before a refused one (--stop-on-error) are put; those that were read but not submitted when
+ * the run was cut short are not. */
+static void complete_puts(struct put_run *run)
+{
+    if (is_cut_short(run))
+        bi_ordered_pipeline_discard(run->pipeline);
+    else
+        bi_ordered_pipeline_drain(run->pipeline);
 }
 
 /* ---- reading files ---- */
@@ -392,7 +425,7 @@ static void read_fd(struct put_run *run, int fd, uint64_t number)
     if (run->form != BI_PUT_WHOLE)
         read_records(run, fd);
     else if (bi_input_read_all(fd, &body))
-        bi_bulk_put_add(run->bulk_put, number, body);
+        add_put(run, number, body, NULL);
     else
         report_unreadable(run, number, errno);
 }
@@ -410,28 +443,28 @@ static void read_file(struct put_run *run, const char *name, uint64_t number)
         read_fd(run, fd, number);
     if (fd >= 0 && !is_stdin)
         close(fd);
-    if (run->form != BI_PUT_WHOLE)
+    if (run->form != BI_PUT_WHOLE) {
+        complete_puts(run);
         report_position(run);
+    }
 }
 
 int bi_put_run(struct put_run *run)
 {
-    int exit = bi_bulk_put_new(&run->bulk_put, run->cli, run->topic, &run->options, on_result, run);
-
-    if (exit != BI_EXIT_OK)
-        return exit;
     assert((run->body != NULL) == (run->file_count == 0));
+    assert(run->form == BI_PUT_JSON || run->topic.size > 0);
+    run->pipeline = bi_ordered_pipeline_new(run->cli, run->cli->queue, on_done, run);
+    if (run->pipeline == NULL)
+        return BI_EXIT_FAILED;
+    bi_ordered_pipeline_set_manual(run->pipeline);
     run->started_us = bi_clock_boot();
     bi_progress_begin(&run->progress, run->cli, "putting", 0);
 
     if (run->body != NULL)
-        add_body(run, 1, bide_buf_new(run->body, strlen(run->body)));
+        add_put(run, 1, bide_buf_new(run->body, strlen(run->body)), NULL);
     for (size_t i = 0; i < run->file_count && !must_stop(run); i++)
         read_file(run, run->files[i], i + 1);
-    if (run->form == BI_PUT_WHOLE && bi_interrupted())
-        bi_bulk_put_discard(run->bulk_put);
-    else if (run->form == BI_PUT_WHOLE)
-        bi_bulk_put_drain(run->bulk_put);
+    complete_puts(run);
 
     bi_progress_end(&run->progress);
     if (run->form != BI_PUT_WHOLE)
@@ -439,7 +472,6 @@ int bi_put_run(struct put_run *run)
     else if (bi_interrupted())
         bi_cli_note(run->cli, "Interrupted; %s put.",
                     run->put_count == 0 ? "nothing was" : "some were");
-    exit = exit_code(run);
-    bi_bulk_put_free(run->bulk_put);
-    return exit;
+    bi_ordered_pipeline_free(run->pipeline);
+    return exit_code(run);
 }

@@ -5,13 +5,11 @@
  *     cmd_put.c   flags and their checks
  *     put.c       one run: reads the input, reports ids, refusals and how far it came
  *     put_json.c  a put as a line of JSON
- *     bulk_put.c  many puts, in batches, several of them in flight
  */
 #ifndef BI_PUT_H
 #define BI_PUT_H
 
 #include "cli/input.h"
-#include "cli/ordered_pipeline.h"
 #include "cli/progress.h"
 
 /* ---- a put as a line of JSON ---- */
@@ -36,56 +34,6 @@ struct put_json {
 /* False: error continues "line 7: ", and there is no body. */
 bool bi_put_json_parse(bide_slice text, const bide_put_options *defaults, int64_t now_ms,
                        struct put_json *line, char *error);
-/* Copies a line with its key; the reference to the body moves along. */
-void bi_put_json_move(struct put_json *to, const struct put_json *from);
-
-/* ---- many puts ---- */
-
-/* The result of one put. */
-struct put_result {
-    uint64_t number;   /* as given to bi_bulk_put_add() */
-    uint64_t id;       /* of the job; with BIDE_EXISTS of the job that holds the key */
-    int code;          /* BIDE_OK, or why it was not put */
-    const char *error; /* may be "" */
-};
-
-typedef void bi_bulk_put_done(void *user, const struct put_result *result);
-
-/*
- * Each put has a number (of its line or file). Results are reported in the order of the puts by
- * on_done(), from within the calls below.
- *
- * A code that every following put would get, too (disk full, connection lost, queue draining), stops
- * it: batches in flight are still awaited and reported, and the caller adds no more.
- */
-struct bulk_put;
-
-/* BI_EXIT_OK, or reports the error. topic may be empty if every line has one; it and the options are
- * borrowed. */
-int bi_bulk_put_new(struct bulk_put **out, const struct cli *cli, bide_slice topic,
-                    const bide_put_options *options, bi_bulk_put_done *on_done, void *user);
-/* Waits for batches in flight; drops puts that were not sent. */
-void bi_bulk_put_free(struct bulk_put *bulk_put);
-
-/* Adds a put with the common topic and options; takes the reference to the body. */
-void bi_bulk_put_add(struct bulk_put *bulk_put, uint64_t number, bide_buf *body);
-/* Adds one with its own. */
-void bi_bulk_put_add_json(struct bulk_put *bulk_put, uint64_t number, struct put_json *line);
-
-/* Sends the open batch. */
-void bi_bulk_put_flush(struct bulk_put *bulk_put);
-/* Sends the open batch, and waits for all. */
-void bi_bulk_put_drain(struct bulk_put *bulk_put);
-/* Drops the open batch, and waits for those in flight. */
-void bi_bulk_put_discard(struct bulk_put *bulk_put);
-/* Handles completions without waiting. */
-void bi_bulk_put_poll(struct bulk_put *bulk_put);
-
-bool bi_bulk_put_is_stopped(const struct bulk_put *bulk_put);
-size_t bi_bulk_put_buffered(const struct bulk_put *bulk_put);
-bool bi_bulk_put_in_flight(const struct bulk_put *bulk_put);
-/* Readable when there are completions. */
-int bi_bulk_put_fd(const struct bulk_put *bulk_put);
 
 /* ---- one run ---- */
 
@@ -108,7 +56,7 @@ struct put_run {
     bool print_ids;
     uint64_t *ids; /* filled with the ids, which are then not printed; NULL: not wanted */
 
-    struct bulk_put *bulk_put;
+    struct ordered_pipeline *pipeline;
     struct line_status line_status; /* of the current file */
     struct progress progress;
     const char *file; /* the current one; NULL: standard input */

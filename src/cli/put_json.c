@@ -333,10 +333,3 @@ bool bi_put_json_parse(bide_slice text, const bide_put_options *defaults, int64_
     }
     return good;
 }
-
-void bi_put_json_move(struct put_json *to, const struct put_json *from)
-{
-    *to = *from;
-    if (from->options.key.data == from->key)
-        to->options.key.data = to->key;
-}

@@ -236,19 +236,6 @@ static void lines_are_the_same_however_they_are_cut(void **state)
 
 /* ---- reading ---- */
 
-static void whether_something_waits_can_be_asked(void **state)
-{
-    (void)state;
-    assert_false(bi_input_is_ready(&input));
-    assert_int_equal(write(ends[1], "x", 1), 1);
-    assert_true(bi_input_is_ready(&input));
-    assert_true(bi_input_fill(&input));
-    assert_false(bi_input_is_ready(&input));
-    close(ends[1]);
-    ends[1] = -1;
-    assert_true(bi_input_is_ready(&input));
-}
-
 static void a_descriptor_that_is_none_cannot_be_read(void **state)
 {
     (void)state;
@@ -295,7 +282,6 @@ int main(void)
         TEST(a_long_line_is_not_kept),
         TEST(a_last_line_may_be_too_long),
         TEST(lines_are_the_same_however_they_are_cut),
-        TEST(whether_something_waits_can_be_asked),
         TEST(a_descriptor_that_is_none_cannot_be_read),
         TEST(a_whole_input_has_all_its_bytes),
     };

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/ordered_pipeline.h"
-#include "cli/put.h"
 
 #include "stub_backend.h"
 
@@ -71,24 +70,35 @@ static void synchronous_ops_complete_without_waiting(void **state)
     (void)state;
     open_queue("memory:");
     submit(MANY);
-    bi_ordered_pipeline_flush(pipeline);
-    bi_ordered_pipeline_poll(pipeline);
+    assert_true(bi_ordered_pipeline_wait(pipeline, 0));
     assert_null(bi_ordered_pipeline_oldest(pipeline));
     check_completed_once();
     close_queue();
 }
 
-static void pipeline_with_limits_has_no_more_ops_in_flight(void **state)
+static void count_discarded(void *user, struct op_slot *slot)
+{
+    uint64_t *discarded = user;
+    assert_int_equal(slot->number, completions++);
+    *discarded += slot->op.status == BIDE_PENDING;
+    assert_true(slot->op.status == BIDE_PENDING || *discarded == 0);
+}
+
+/* Ops that the queue does not have yet complete, too, in their order, and have no effect. */
+static void discarded_ops_are_not_executed(void **state)
 {
     (void)state;
-    open_queue("memory:");
-    bi_ordered_pipeline_set_limits(pipeline, 1, 1);
-    completions = 0;
-    for (size_t i = 0; i < MANY; i++) {
-        submit_put(i);
-        assert_true(completions >= i);
-    }
-    check_completed_once();
+    uint64_t discarded = 0;
+    bide_stats stats;
+    assert_int_equal(bide_open("memory:", NULL, &cli.queue), BIDE_OK);
+    pipeline = bi_ordered_pipeline_new(&cli, cli.queue, count_discarded, &discarded);
+    assert_non_null(pipeline);
+    submit(MANY);
+    bi_ordered_pipeline_discard(pipeline);
+    assert_int_equal(completions, MANY);
+    assert_true(discarded > 0 && discarded < MANY);
+    assert_int_equal(bide_queue_stats(cli.queue, &stats), BIDE_OK);
+    assert_int_equal(stats.jobs.ready, MANY - discarded);
     close_queue();
 }
 
@@ -187,124 +197,6 @@ static void busy_ops_are_retried_after_others(void **state)
     close_queue();
 }
 
-/* ---- puts ---- */
-
-static uint64_t result_count, last_id, refused;
-static char first_error[BIDE_ERROR_SIZE];
-
-static void on_result(void *user, const struct put_result *result)
-{
-    (void)user;
-    assert_int_equal(result->number, result_count + 1);
-    result_count++;
-    if (result->code != BIDE_OK) {
-        if (refused++ == 0)
-            snprintf(first_error, sizeof(first_error), "%s", result->error);
-        return;
-    }
-    assert_true(result->id > last_id);
-    last_id = result->id;
-}
-
-static struct bulk_put *begin_bulk_put(const bide_put_options *options)
-{
-    struct bulk_put *bulk_put;
-    result_count = last_id = refused = 0;
-    open_file("");
-    assert_int_equal(
-        bi_bulk_put_new(&bulk_put, &cli, (bide_slice){"t", 1}, options, on_result, NULL),
-        BI_EXIT_OK);
-    return bulk_put;
-}
-
-static uint64_t end_bulk_put(struct bulk_put *bulk_put)
-{
-    bide_stats stats;
-    bi_bulk_put_free(bulk_put);
-    assert_int_equal(bide_queue_stats(cli.queue, &stats), BIDE_OK);
-    close_queue();
-    return stats.jobs.ready + stats.jobs.delayed;
-}
-
-static void results_are_reported_in_order(void **state)
-{
-    (void)state;
-    bide_put_options options = BIDE_PUT_OPTIONS_INIT;
-    struct bulk_put *bulk_put = begin_bulk_put(&options);
-    for (uint64_t i = 1; i <= 12345; i++)
-        bi_bulk_put_add(bulk_put, i, bide_buf_new("x", 1));
-    bi_bulk_put_drain(bulk_put);
-    assert_int_equal(result_count, 12345);
-    assert_false(bi_bulk_put_in_flight(bulk_put));
-    assert_int_equal(end_bulk_put(bulk_put), 12345);
-}
-
-static void large_bodies_are_split_into_batches(void **state)
-{
-    (void)state;
-    bide_put_options options = BIDE_PUT_OPTIONS_INIT;
-    struct bulk_put *bulk_put = begin_bulk_put(&options);
-    size_t size = 65535;
-    char *body = calloc(1, size);
-    assert_non_null(body);
-    for (uint64_t i = 1; i <= 300; i++)
-        bi_bulk_put_add(bulk_put, i, bide_buf_new(body, size));
-    free(body);
-    bi_bulk_put_drain(bulk_put);
-    assert_int_equal(result_count, 300);
-    assert_int_equal(refused, 0);
-    assert_int_equal(end_bulk_put(bulk_put), 300);
-}
-
-static void discard_drops_unsent_jobs(void **state)
-{
-    (void)state;
-    bide_put_options options = BIDE_PUT_OPTIONS_INIT;
-    struct bulk_put *bulk_put = begin_bulk_put(&options);
-    for (uint64_t i = 1; i <= 2500; i++)
-        bi_bulk_put_add(bulk_put, i, bide_buf_new("x", 1));
-    assert_int_equal(bi_bulk_put_buffered(bulk_put), 500);
-    bi_bulk_put_discard(bulk_put);
-    assert_int_equal(result_count, 2000);
-    assert_int_equal(bi_bulk_put_buffered(bulk_put), 0);
-    assert_int_equal(end_bulk_put(bulk_put), 2000);
-}
-
-static void rejected_job_does_not_stop_the_others(void **state)
-{
-    (void)state;
-    static const char text[] = "{\"body\":\"x\",\"key\":\"same\"}";
-    bide_put_options options = BIDE_PUT_OPTIONS_INIT;
-    struct bulk_put *bulk_put = begin_bulk_put(&options);
-    char error[BI_ERRMSG_SIZE];
-    struct put_json line;
-    for (uint64_t i = 1; i <= 3; i++) {
-        assert_true(
-            bi_put_json_parse((bide_slice){text, sizeof(text) - 1}, &options, 0, &line, error));
-        bi_bulk_put_add_json(bulk_put, i, &line);
-    }
-    bi_bulk_put_add(bulk_put, 4, bide_buf_new("x", 1));
-    bi_bulk_put_drain(bulk_put);
-    assert_int_equal(result_count, 4);
-    assert_int_equal(refused, 2);
-    assert_string_equal(first_error, "put_many: job 1 of topic t holds this key");
-    assert_false(bi_bulk_put_is_stopped(bulk_put));
-    assert_int_equal(end_bulk_put(bulk_put), 2);
-}
-
-static void draining_queue_stops_the_bulk_put(void **state)
-{
-    (void)state;
-    bide_put_options options = BIDE_PUT_OPTIONS_INIT;
-    struct bulk_put *bulk_put = begin_bulk_put(&options);
-    assert_int_equal(bide_drain(cli.queue, true), BIDE_OK);
-    bi_bulk_put_add(bulk_put, 1, bide_buf_new("x", 1));
-    bi_bulk_put_drain(bulk_put);
-    assert_int_equal(refused, 1);
-    assert_true(bi_bulk_put_is_stopped(bulk_put));
-    assert_int_equal(end_bulk_put(bulk_put), 0);
-}
-
 #define TEST(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)
 #endif
 
@@ -312,17 +204,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(synchronous_ops_complete_without_waiting),
-        cmocka_unit_test(pipeline_with_limits_has_no_more_ops_in_flight),
+        cmocka_unit_test(discarded_ops_are_not_executed),
         cmocka_unit_test(abandoned_op_may_complete_when_the_queue_closes),
         cmocka_unit_test(busy_op_is_not_overtaken),
 #ifdef BIDE_WITH_SQLITE
         TEST(durable_ops_complete_once),
         TEST(busy_ops_are_retried_after_others),
-        TEST(results_are_reported_in_order),
-        TEST(large_bodies_are_split_into_batches),
-        TEST(discard_drops_unsent_jobs),
-        TEST(rejected_job_does_not_stop_the_others),
-        TEST(draining_queue_stops_the_bulk_put),
 #endif
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
