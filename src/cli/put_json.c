@@ -3,13 +3,15 @@
 
 #include "op/job_fields.h"
 #include "util/base64.h"
+#include "util/buf.h"
 #include "util/datetime.h"
 #include "util/message.h"
 
 #include <assert.h>
 #include <jansson.h>
-#include <stdlib.h>
 #include <string.h>
+
+#define NOT_BASE64 "must be a string in base64, with padding and nothing else"
 
 /* The option that a name sets; two names for the same one are rejected. */
 enum option {
@@ -33,116 +35,79 @@ struct put_parser {
     int64_t now_ms;
 };
 
+struct field;
 /* value: where the option is stored, for those of bide_put_options. error continues 'the name "x"'. */
-typedef bool parse_fn(struct put_parser *parser, void *value, const json_t *json, char *error);
+typedef bool parse_fn(struct put_parser *parser, const struct field *field, void *value,
+                      const json_t *json, char *error);
 
 struct field {
     const char *name;
     enum option option;
     parse_fn *parse;
-    size_t offset; /* in bide_put_options */
+    size_t offset, size; /* of the member of bide_put_options */
+    int64_t min, max;    /* of a number */
 };
 
 /* ---- options ---- */
 
-static bool parse_integer(const json_t *json, int64_t min, int64_t max, int64_t *number,
-                          char *error)
+static bool parse_number(struct put_parser *parser, const struct field *field, void *value,
+                         const json_t *json, char *error)
 {
+    json_int_t number = json_integer_value(json);
+
+    (void)parser;
     if (!json_is_integer(json))
         return bi_errmsg_set(error, "must be a whole number");
-    *number = json_integer_value(json);
-    if (*number < min || *number > max)
-        return bi_errmsg_set(error, "must be from %lld to %lld", (long long)min, (long long)max);
+    if (number < field->min || number > field->max)
+        return bi_errmsg_set(error, "must be from %lld to %lld", (long long)field->min,
+                             (long long)field->max);
+    assert(field->size == sizeof(int64_t) || field->size == sizeof(uint32_t));
+    if (field->size == sizeof(int64_t))
+        *(int64_t *)value = number;
+    else
+        *(uint32_t *)value = (uint32_t)number;
     return true;
 }
 
-static bool parse_ms(struct put_parser *parser, void *value, const json_t *json, char *error)
-{
-    (void)parser;
-    return parse_integer(json, 0, BIDE_TIME_MAX_MS, value, error);
-}
-
-static bool parse_datetime_ms(struct put_parser *parser, void *value, const json_t *json,
-                              char *error)
-{
-    (void)parser;
-    return parse_integer(json, 0, BIDE_TIMESTAMP_MAX_MS, value, error);
-}
-
 /* A string as a flag takes it: a duration, or a date and time. */
-static bool parse_time_text(struct put_parser *parser, int64_t *ms, const json_t *json,
-                            bool duration, char *error)
+static bool parse_time(struct put_parser *parser, const struct field *field, void *value,
+                       const json_t *json, char *error)
 {
     char reason[BI_ERRMSG_SIZE];
     const char *text = json_string_value(json);
+    int64_t *ms = value;
 
     if (text == NULL)
         return bi_errmsg_set(error, "must be a string");
     if (strlen(text) != json_string_length(json))
         return bi_errmsg_set(error, "contains a NUL");
-    return (duration ? bi_duration_parse(text, ms, reason)
-                     : bi_datetime_parse(text, &bi_calendar_local, parser->now_ms, ms, reason)) ||
-           bi_errmsg_set(error, "is \"%.100s\", which %.300s", text, reason);
+    bool is_moment = strcmp(field->name, "at") == 0 || strcmp(field->name, "expires") == 0;
+    bool good = is_moment ? bi_datetime_parse(text, &bi_calendar_local, parser->now_ms, ms, reason)
+                          : bi_duration_parse(text, ms, reason);
+    if (!good)
+        return bi_errmsg_set(error, "is \"%.100s\", which %.300s", text, reason);
+    if (strcmp(field->name, "expires_in") == 0)
+        *ms += parser->now_ms;
+    return *ms <= BIDE_TIMESTAMP_MAX_MS || bi_errmsg_set(error, "is too far away");
 }
 
-static bool parse_duration(struct put_parser *parser, void *value, const json_t *json, char *error)
-{
-    return parse_time_text(parser, value, json, true, error);
-}
-
-static bool parse_datetime(struct put_parser *parser, void *value, const json_t *json, char *error)
-{
-    return parse_time_text(parser, value, json, false, error);
-}
-
-static bool parse_expires_in(struct put_parser *parser, void *value, const json_t *json,
-                             char *error)
-{
-    int64_t *at_ms = value;
-
-    if (!parse_time_text(parser, at_ms, json, true, error))
-        return false;
-    *at_ms += parser->now_ms;
-    return *at_ms <= BIDE_TIMESTAMP_MAX_MS || bi_errmsg_set(error, "is too far away");
-}
-
-static bool parse_count(struct put_parser *parser, void *value, const json_t *json, char *error)
-{
-    int64_t number = 0;
-
-    (void)parser;
-    bool good = parse_integer(json, 0, UINT32_MAX, &number, error);
-    *(uint32_t *)value = (uint32_t)number;
-    return good;
-}
-
-static bool parse_retries(struct put_parser *parser, void *value, const json_t *json, char *error)
-{
-    int64_t number = 0;
-
-    (void)parser;
-    bool good = parse_integer(json, BIDE_NO_RETRY_LIMIT, INT32_MAX, &number, error);
-    *(int32_t *)value = (int32_t)number;
-    return good;
-}
-
-static bool parse_hold(struct put_parser *parser, void *value, const json_t *json, char *error)
+/* key_hold_retained is a bool, replace a bide_conflict. */
+static bool parse_bool(struct put_parser *parser, const struct field *field, void *value,
+                       const json_t *json, char *error)
 {
     (void)parser;
-    *(bool *)value = json_is_true(json);
-    return json_is_boolean(json) || bi_errmsg_set(error, "must be true or false");
-}
-
-static bool parse_replace(struct put_parser *parser, void *value, const json_t *json, char *error)
-{
-    (void)parser;
-    *(bide_conflict *)value = json_is_true(json) ? BIDE_REPLACE : BIDE_REJECT;
-    return json_is_boolean(json) || bi_errmsg_set(error, "must be true or false");
+    if (!json_is_boolean(json))
+        return bi_errmsg_set(error, "must be true or false");
+    if (field->option == HOLD)
+        *(bool *)value = json_is_true(json);
+    else
+        *(bide_conflict *)value = json_is_true(json) ? BIDE_REPLACE : BIDE_REJECT;
+    return true;
 }
 
 /* ---- topic, key and body ---- */
 
-/* 1 to max bytes; false if json is no such string. */
+/* Copies a string of 1 to max bytes. */
 static bool copy_string(const json_t *json, char *to, size_t max, size_t *size, char *error)
 {
     *size = json_string_length(json);
@@ -152,118 +117,99 @@ static bool copy_string(const json_t *json, char *to, size_t max, size_t *size, 
     return true;
 }
 
-static bool parse_topic(struct put_parser *parser, void *value, const json_t *json, char *error)
+static bool parse_topic(struct put_parser *parser, const struct field *field, void *value,
+                        const json_t *json, char *error)
 {
     struct put_json *line = parser->line;
 
+    (void)field;
     (void)value;
     return copy_string(json, line->topic, BIDE_TOPIC_MAX, &line->topic_size, error);
 }
 
-static bool parse_key(struct put_parser *parser, void *value, const json_t *json, char *error)
+static bool parse_key(struct put_parser *parser, const struct field *field, void *value,
+                      const json_t *json, char *error)
 {
     struct put_json *line = parser->line;
-
-    (void)value;
-    line->options.key.data = line->key;
-    return copy_string(json, line->key, BIDE_KEY_MAX, &line->options.key.size, error);
-}
-
-static bool reject_base64(char *error)
-{
-    return bi_errmsg_set(error, "must be a string in base64, with padding and nothing else");
-}
-
-static bool parse_key_base64(struct put_parser *parser, void *value, const json_t *json,
-                             char *error)
-{
-    struct put_json *line = parser->line;
+    bide_slice *key = value;
     const char *text = json_string_value(json);
-    size_t length = json_string_length(json), size;
+    size_t length = json_string_length(json);
 
-    (void)value;
-    if (text == NULL || !bi_base64_decoded_size(text, length, &size))
-        return reject_base64(error);
-    if (size == 0 || size > BIDE_KEY_MAX)
+    key->data = line->key;
+    if (strcmp(field->name, "key") == 0)
+        return copy_string(json, line->key, BIDE_KEY_MAX, &key->size, error);
+    bool sized = text != NULL && bi_base64_decoded_size(text, length, &key->size);
+    if (sized && (key->size == 0 || key->size > BIDE_KEY_MAX))
         return bi_errmsg_set(error, "must have 1 to %d bytes", BIDE_KEY_MAX);
-    line->options.key = (bide_slice){line->key, size};
-    return bi_base64_decode(text, length, line->key) || reject_base64(error);
+    return (sized && bi_base64_decode(text, length, line->key)) || bi_errmsg_set(error, NOT_BASE64);
 }
 
-/* data NULL: there was no memory for it. */
-static bool set_body(struct put_parser *parser, const void *data, size_t size, char *error)
+static bool parse_body(struct put_parser *parser, const struct field *field, void *value,
+                       const json_t *json, char *error)
 {
-    assert(parser->line->body == NULL);
-    parser->line->body = data == NULL ? NULL : bide_buf_new(data, size);
-    return parser->line->body != NULL || bi_errmsg_set(error, "is too large: out of memory");
-}
+    bide_buf **body = &parser->line->body;
+    bool as_base64 = strcmp(field->name, "body_base64") == 0;
+    bool as_json = strcmp(field->name, "body_json") == 0;
+    size_t size = json_string_length(json);
+    void *bytes = NULL;
 
-static bool parse_body(struct put_parser *parser, void *value, const json_t *json, char *error)
-{
     (void)value;
-    if (!json_is_string(json))
+    assert(*body == NULL);
+    if (!as_json && !as_base64 && !json_is_string(json))
         return bi_errmsg_set(error, "must be a string; \"body_json\" takes any JSON");
-    return set_body(parser, json_string_value(json), json_string_length(json), error);
-}
+    if (as_base64 &&
+        (!json_is_string(json) || !bi_base64_decoded_size(json_string_value(json), size, &size)))
+        return bi_errmsg_set(error, NOT_BASE64);
+    if (as_json)
+        size = json_dumpb(json, NULL, 0, JSON_COMPACT | JSON_ENCODE_ANY);
 
-static bool parse_body_base64(struct put_parser *parser, void *value, const json_t *json,
-                              char *error)
-{
-    const char *text = json_string_value(json);
-    size_t length = json_string_length(json), size;
-
-    (void)value;
-    if (text == NULL || !bi_base64_decoded_size(text, length, &size))
-        return reject_base64(error);
-    char *bytes = malloc(size + 1);
-    bool good = bytes == NULL || bi_base64_decode(text, length, bytes) || reject_base64(error);
-    good = good && set_body(parser, bytes, size, error);
-    free(bytes);
-    return good;
-}
-
-static bool parse_body_json(struct put_parser *parser, void *value, const json_t *json, char *error)
-{
-    char *text = json_dumps(json, JSON_COMPACT | JSON_ENCODE_ANY);
-
-    (void)value;
-    bool good = set_body(parser, text, text == NULL ? 0 : strlen(text), error);
-    free(text);
-    return good;
+    *body = bi_buf_alloc(size, &bytes);
+    if (*body == NULL)
+        return bi_errmsg_set(error, "is too large: out of memory");
+    if (as_json)
+        json_dumpb(json, bytes, size, JSON_COMPACT | JSON_ENCODE_ANY);
+    else if (!as_base64)
+        memcpy(bytes, json_string_value(json), size);
+    else if (!bi_base64_decode(json_string_value(json), json_string_length(json), bytes))
+        return bi_errmsg_set(error, NOT_BASE64);
+    return true;
 }
 
 /* ---- names ---- */
 
-#define AT(member)      offsetof(bide_put_options, member)
-#define PARSE_RETRIES   parse_retries
-#define PARSE_COUNT     parse_count
-#define PARSE_DURATION  parse_ms
-#define PARSE_TIMESTAMP parse_datetime_ms
-#define EXT_FIELD(kind, name) \
-    BI_JOB_IF_PUT_##kind(     \
-        {BI_JOB_NAME(kind, name), OPTION_##name, PARSE_##kind, AT(BI_JOB_MEMBER_##kind(name))}, )
+#define AT(member)                  offsetof(bide_put_options, member), sizeof(((bide_put_options *)0)->member)
+#define NUMBER(member, least, most) parse_number, AT(member), least, most
+#define OTHER(parse, member)        parse, AT(member), 0, 0
+
+#define RANGE_RETRIES   BIDE_NO_RETRY_LIMIT, INT32_MAX
+#define RANGE_COUNT     0, UINT32_MAX
+#define RANGE_DURATION  0, BIDE_TIME_MAX_MS
+#define RANGE_TIMESTAMP 0, BIDE_TIMESTAMP_MAX_MS
+#define EXT_FIELD(kind, name)                                                   \
+    BI_JOB_IF_PUT_##kind({BI_JOB_NAME(kind, name), OPTION_##name, parse_number, \
+                          AT(BI_JOB_MEMBER_##kind(name)), RANGE_##kind}, )
 
 static const struct field fields[] = {
-    {"body", BODY, parse_body, 0},
-    {"body_base64", BODY, parse_body_base64, 0},
-    {"body_json", BODY, parse_body_json, 0},
-    {"topic", TOPIC, parse_topic, 0},
-    {"priority", PRIORITY, parse_count, AT(priority)},
-    {"delay_ms", DUE, parse_ms, AT(delay_ms)},
-    {"delay", DUE, parse_duration, AT(delay_ms)},
-    {"run_at_ms", DUE, parse_datetime_ms, AT(run_at_ms)},
-    {"at", DUE, parse_datetime, AT(run_at_ms)},
-    {"ttr_ms", TTR, parse_ms, AT(ttr_ms)},
-    {"ttr", TTR, parse_duration, AT(ttr_ms)},
-    {"key", KEY, parse_key, 0},
-    {"key_base64", KEY, parse_key_base64, 0},
-    {"replace", CONFLICT, parse_replace, AT(conflict)},
-    {"key_hold_retained", HOLD, parse_hold, AT(key_hold_retained)},
-    BI_JOB_EXT(EXT_FIELD){"backoff", OPTION_backoff_base, parse_duration, AT(backoff_base_ms)},
-    {"backoff_max", OPTION_backoff_max, parse_duration, AT(backoff_max_ms)},
-    {"expires", OPTION_expires_at, parse_datetime, AT(expires_at_ms)},
-    {"expires_in", OPTION_expires_at, parse_expires_in, AT(expires_at_ms)},
-    {"retain", OPTION_retain, parse_duration, AT(retain_ms)},
+    {"body", BODY, parse_body, 0, 0, 0, 0},
+    {"body_base64", BODY, parse_body, 0, 0, 0, 0},
+    {"body_json", BODY, parse_body, 0, 0, 0, 0},
+    {"topic", TOPIC, parse_topic, 0, 0, 0, 0},
+    {"priority", PRIORITY, NUMBER(priority, 0, UINT32_MAX)},
+    {"delay_ms", DUE, NUMBER(delay_ms, 0, BIDE_TIME_MAX_MS)},
+    {"delay", DUE, OTHER(parse_time, delay_ms)},
+    {"run_at_ms", DUE, NUMBER(run_at_ms, 0, BIDE_TIMESTAMP_MAX_MS)},
+    {"at", DUE, OTHER(parse_time, run_at_ms)},
+    {"ttr_ms", TTR, NUMBER(ttr_ms, 0, BIDE_TIME_MAX_MS)},
+    {"ttr", TTR, OTHER(parse_time, ttr_ms)},
+    {"key", KEY, OTHER(parse_key, key)},
+    {"key_base64", KEY, OTHER(parse_key, key)},
+    {"replace", CONFLICT, OTHER(parse_bool, conflict)},
+    {"key_hold_retained", HOLD, OTHER(parse_bool, key_hold_retained)},
+    BI_JOB_EXT(EXT_FIELD){"backoff", OPTION_backoff_base, OTHER(parse_time, backoff_base_ms)},
+    {"backoff_max", OPTION_backoff_max, OTHER(parse_time, backoff_max_ms)},
+    {"expires", OPTION_expires_at, OTHER(parse_time, expires_at_ms)},
+    {"expires_in", OPTION_expires_at, OTHER(parse_time, expires_at_ms)},
+    {"retain", OPTION_retain, OTHER(parse_time, retain_ms)},
 };
 
 static const struct field *find_field(const char *name, char *error)
@@ -299,7 +245,7 @@ static bool parse_field(struct put_parser *parser, const char *name, const json_
     /* A delay of the line overrides a time of the command line, and the other way round. */
     if (field->option == DUE)
         options->delay_ms = options->run_at_ms = 0;
-    return field->parse(parser, (char *)options + field->offset, json, reason) ||
+    return field->parse(parser, field, (char *)options + field->offset, json, reason) ||
            bi_errmsg_set(error, "\"%s\" %.400s", name, reason);
 }
 
