@@ -19,7 +19,6 @@ struct id_run {
     const struct cli *cli;
     const struct id_verb *id_verb;
     struct ordered_pipeline *pipeline;
-    bide_op template; /* of each op, without id and token */
     uint64_t reported, failures;
     uint64_t line; /* the last that was reported; 0: the jobs are arguments */
     int exit;      /* of the first job that was rejected */
@@ -134,7 +133,7 @@ static void submit(struct id_run *run, uint64_t id, uint64_t token, uint64_t lin
     struct op_slot *slot = bi_ordered_pipeline_get_slot(run->pipeline, 0);
     void (*done)(bide_op * op) = slot->op.done;
 
-    slot->op = run->template;
+    slot->op = *run->id_verb->op;
     slot->op.done = done;
     slot->op.user = slot;
     slot->op.lease.id = id;
@@ -239,9 +238,8 @@ int bi_by_id_run(struct cli *cli)
     bool wants_lease = bi_by_id_token != 0 || run.id_verb->token == BI_TOKEN_REQUIRED;
 
     int exit = wants_lease ? bi_cli_require_leases(cli) : BI_EXIT_OK;
-    run.template.kind = run.id_verb->kind;
     if (exit == BI_EXIT_OK && run.id_verb->prepare != NULL)
-        exit = run.id_verb->prepare(cli, &run.template);
+        exit = run.id_verb->prepare(cli);
     if (exit == BI_EXIT_OK)
         exit = bi_interrupt_watch(cli, cli->queue);
     if (exit != BI_EXIT_OK)

@@ -22,16 +22,15 @@ enum by_id_token {
 };
 
 struct id_verb {
-    bide_op_kind kind;
+    const bide_op *op;      /* its arguments, except id and token, are set by flags and check */
     const char *past_tense; /* "deleted", printed on a terminal */
     enum by_id_token token;
     int accepted_status; /* a status besides BIDE_OK whose result is printed; 0: none */
 
     /* Checks the flags; BI_EXIT_OK or the code of a usage error. NULL: nothing to check. */
     int (*check)(const struct cli *cli);
-    /* Fills in the op, except id and token, once for all jobs; what it points to must stay. Returns an
-     * exit code. NULL: nothing to fill in. */
-    int (*prepare)(const struct cli *cli, bide_op *op);
+    /* Completes the op when the queue is open; returns an exit code. NULL: nothing to do. */
+    int (*prepare)(const struct cli *cli);
     /* Prints the result for a job that was not rejected. NULL: "job 12 deleted". */
     void (*print)(const struct cli *cli, const bide_op *op, uint64_t id);
 };

@@ -13,25 +13,6 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The values of flags; one verb runs in a process. */
-static struct {
-    int64_t priority, delay_ms, at_ms, ttr_ms, retain_ms, retry_in_ms, extend_ms;
-    const char *text, *file, *topic;
-    bool uncounted, keep;
-} opt = {
-    .priority = BIDE_KEEP,
-    .delay_ms = BIDE_KEEP,
-    .at_ms = BIDE_KEEP,
-    .ttr_ms = BIDE_KEEP,
-    .retain_ms = BIDE_KEEP,
-    .retry_in_ms = BIDE_KEEP,
-};
-
-static bide_slice text_slice(void)
-{
-    return (bide_slice){opt.text, opt.text == NULL ? 0 : strlen(opt.text)};
-}
-
 #define IDS_WITH_TOKENS                                                                          \
     "With -, ids are read from standard input, one per line, each followed by its token if it\n" \
     "has one.\n"
@@ -48,21 +29,18 @@ static bide_slice text_slice(void)
 
 /* ---- touch ---- */
 
+static bide_op touch = {.kind = BIDE_OP_TOUCH};
+static bool keep;
+
 static int check_touch(const struct cli *cli)
 {
-    if (opt.keep && opt.extend_ms != 0)
+    if (keep && touch.touch.extend_ms != 0)
         return bi_cli_usage_error(cli, "--keep and --extend are both given; choose one");
-    if (text_slice().size > BIDE_PROGRESS_MAX)
+    if (touch.touch.progress.size > BIDE_PROGRESS_MAX)
         return bi_cli_usage_error(cli, "--progress has %zu bytes; at most %d are allowed",
-                                  text_slice().size, BIDE_PROGRESS_MAX);
-    return BI_EXIT_OK;
-}
-
-static int prepare_touch(const struct cli *cli, bide_op *op)
-{
-    (void)cli;
-    op->touch = (bide_touch_item){.extend_ms = opt.keep ? BIDE_KEEP : opt.extend_ms,
-                                  .progress = text_slice()};
+                                  touch.touch.progress.size, BIDE_PROGRESS_MAX);
+    if (keep)
+        touch.touch.extend_ms = BIDE_KEEP;
     return BI_EXIT_OK;
 }
 
@@ -79,18 +57,21 @@ static void print_touch(const struct cli *cli, const bide_op *op, uint64_t id)
         printf("job %llu is yours for another %s\n", (unsigned long long)id, left);
 }
 
-static const struct id_verb touch_row = {.kind = BIDE_OP_TOUCH,
-                                         .token = BI_TOKEN_REQUIRED,
-                                         .accepted_status = BIDE_CANCEL_WANTED,
-                                         .check = check_touch,
-                                         .prepare = prepare_touch,
-                                         .print = print_touch};
+static const struct id_verb touch_row = {
+    .op = &touch,
+    .token = BI_TOKEN_REQUIRED,
+    .accepted_status = BIDE_CANCEL_WANTED,
+    .check = check_touch,
+    .print = print_touch,
+};
 
 static const struct flag touch_flags[] = {
     BI_FLAG_TOKEN,
-    BI_FLAG_DURATION('e', "extend", &opt.extend_ms, "new lease time, from now (default: the ttr)"),
-    BI_FLAG_STRING('p', "progress", "TEXT", &opt.text, "set the progress, up to 200 bytes"),
-    BI_FLAG_BOOL('k', "keep", &opt.keep, "do not extend the lease"),
+    BI_FLAG_DURATION('e', "extend", &touch.touch.extend_ms,
+                     "new lease time, from now (default: the ttr)"),
+    BI_FLAG_SLICE('p', "progress", "TEXT", &touch.touch.progress,
+                  "set the progress, up to 200 bytes"),
+    BI_FLAG_BOOL('k', "keep", &keep, "do not extend the lease"),
     BI_FLAGS_END,
 };
 
@@ -109,19 +90,22 @@ const struct verb bi_verb_touch = {
 
 /* ---- done ---- */
 
+static bide_op done = {.kind = BIDE_OP_DONE, .finish = {.retain_ms = BIDE_KEEP}};
+static const char *result_file;
+
 static int check_done(const struct cli *cli)
 {
-    if (opt.text != NULL && opt.file != NULL)
+    if (done.finish.result.data != NULL && result_file != NULL)
         return bi_cli_usage_error(cli, "--result and --result-file are both given; choose one");
-    if (opt.file != NULL && strcmp(opt.file, "-") == 0 && strcmp(cli->words[0], "-") == 0)
+    if (result_file != NULL && strcmp(result_file, "-") == 0 && strcmp(cli->words[0], "-") == 0)
         return bi_cli_usage_error(cli, "standard input cannot be both the ids and the result");
     return BI_EXIT_OK;
 }
 
 static int read_result(const struct cli *cli, bide_buf **result)
 {
-    bool is_input = strcmp(opt.file, "-") == 0;
-    int fd = is_input ? STDIN_FILENO : open(opt.file, O_RDONLY | O_CLOEXEC);
+    bool is_input = strcmp(result_file, "-") == 0;
+    int fd = is_input ? STDIN_FILENO : open(result_file, O_RDONLY | O_CLOEXEC);
     bool good = fd >= 0 && bi_input_read_all(fd, result);
     int error = errno;
 
@@ -130,9 +114,9 @@ static int read_result(const struct cli *cli, bide_buf **result)
     if (good)
         return BI_EXIT_OK;
     if (error == EFBIG)
-        return bi_cli_error(cli, BI_EXIT_REFUSED, "%.200s is more than 1 GiB", opt.file);
+        return bi_cli_error(cli, BI_EXIT_REFUSED, "%.200s is more than 1 GiB", result_file);
     return bi_cli_error(cli, BI_EXIT_FAILED, "cannot read %.200s: %s",
-                        is_input ? "standard input" : opt.file, strerror(error));
+                        is_input ? "standard input" : result_file, strerror(error));
 }
 
 /* A result that is not kept is a mistake that would be noticed too late. */
@@ -141,7 +125,7 @@ static int check_retention(const struct cli *cli)
     bide_job job = {.id = 0};
     uint64_t id;
 
-    if (opt.retain_ms != BIDE_KEEP || strcmp(cli->words[0], "-") == 0)
+    if (done.finish.retain_ms != BIDE_KEEP || strcmp(cli->words[0], "-") == 0)
         return BI_EXIT_OK;
     for (size_t i = 0; i < cli->word_count; i++) {
         if (!bi_cli_parse_id(cli, cli->words[i], &id))
@@ -159,33 +143,28 @@ static int check_retention(const struct cli *cli)
     return BI_EXIT_OK;
 }
 
-static int prepare_done(const struct cli *cli, bide_op *op)
+static int prepare_done(const struct cli *cli)
 {
-    static bide_buf *result; /* referenced until the process ends: ops share it */
-    int exit = BI_EXIT_OK;
-
-    if (opt.file != NULL)
-        exit = read_result(cli, &result);
-    if (opt.text != NULL && (result = bide_buf_new(opt.text, strlen(opt.text))) == NULL)
-        exit = bi_cli_error(cli, BI_EXIT_FAILED, "out of memory");
-    if (exit == BI_EXIT_OK && result != NULL)
-        exit = check_retention(cli);
-    op->finish = (bide_finish_item){.buf = result, .retain_ms = opt.retain_ms};
-    return exit;
+    int exit = result_file == NULL ? BI_EXIT_OK : read_result(cli, &done.finish.buf);
+    bool has_result = done.finish.buf != NULL || done.finish.result.data != NULL;
+    return exit == BI_EXIT_OK && has_result ? check_retention(cli) : exit;
 }
 
-static const struct id_verb done_row = {.kind = BIDE_OP_DONE,
-                                        .past_tense = "done",
-                                        .token = BI_TOKEN_OPTIONAL,
-                                        .check = check_done,
-                                        .prepare = prepare_done};
+static const struct id_verb done_row = {
+    .op = &done,
+    .past_tense = "done",
+    .token = BI_TOKEN_OPTIONAL,
+    .check = check_done,
+    .prepare = prepare_done,
+};
 
 static const struct flag done_flags[] = {
     BI_FLAG_TOKEN,
-    BI_FLAG_STRING('r', "result", "TEXT", &opt.text, "keep TEXT as the result"),
-    BI_FLAG_STRING('f', "result-file", "FILE", &opt.file,
+    BI_FLAG_SLICE('r', "result", "TEXT", &done.finish.result, "keep TEXT as the result"),
+    BI_FLAG_STRING('f', "result-file", "FILE", &result_file,
                    "keep the content of FILE as the result; - is standard input"),
-    BI_FLAG_DURATION(0, "retain", &opt.retain_ms, "how long to keep the result (default: as put)"),
+    BI_FLAG_DURATION(0, "retain", &done.finish.retain_ms,
+                     "how long to keep the result (default: as put)"),
     BI_FLAGS_END,
 };
 
@@ -205,7 +184,7 @@ const struct verb bi_verb_done = {
 /* ---- delete ---- */
 
 static const struct id_verb delete_row = {
-    .kind = BIDE_OP_DELETE, .past_tense = "deleted", .token = BI_TOKEN_OPTIONAL};
+    .op = &(bide_op){.kind = BIDE_OP_DELETE}, .past_tense = "deleted", .token = BI_TOKEN_OPTIONAL};
 
 static const struct flag delete_flags[] = {BI_FLAG_TOKEN, BI_FLAGS_END};
 
@@ -224,35 +203,37 @@ const struct verb bi_verb_delete = {
 
 /* ---- release ---- */
 
+static bide_op release = {
+    .kind = BIDE_OP_RELEASE,
+    .release = {.priority = BIDE_KEEP, .delay_ms = BIDE_KEEP},
+};
+static bool uncounted;
+
 static int check_release(const struct cli *cli)
 {
-    if (opt.uncounted && (opt.delay_ms != BIDE_KEEP || opt.priority != BIDE_KEEP))
+    bide_release_args *args = &release.release;
+
+    if (uncounted && (args->delay_ms != BIDE_KEEP || args->priority != BIDE_KEEP))
         return bi_cli_usage_error(cli, "--uncounted does not go with --delay or --priority");
+    if (args->delay_ms == BIDE_KEEP)
+        args->delay_ms = 0;
+    if (uncounted)
+        release.kind = BIDE_OP_GIVE_BACK;
     return BI_EXIT_OK;
 }
 
-static int prepare_release(const struct cli *cli, bide_op *op)
-{
-    (void)cli;
-    if (opt.uncounted)
-        op->kind = BIDE_OP_GIVE_BACK;
-    else
-        op->release = (bide_release_args){.priority = opt.priority,
-                                          .delay_ms = opt.delay_ms == BIDE_KEEP ? 0 : opt.delay_ms};
-    return BI_EXIT_OK;
-}
-
-static const struct id_verb release_row = {.kind = BIDE_OP_RELEASE,
-                                           .past_tense = "released",
-                                           .token = BI_TOKEN_REQUIRED,
-                                           .check = check_release,
-                                           .prepare = prepare_release};
+static const struct id_verb release_row = {
+    .op = &release,
+    .past_tense = "released",
+    .token = BI_TOKEN_REQUIRED,
+    .check = check_release,
+};
 
 static const struct flag release_flags[] = {
     BI_FLAG_TOKEN,
-    BI_FLAG_DURATION('d', "delay", &opt.delay_ms, "delay the job by this time"),
-    BI_FLAG_PRIORITY('p', "priority", &opt.priority, "new priority"),
-    BI_FLAG_BOOL(0, "uncounted", &opt.uncounted, "do not count the reserve or the release"),
+    BI_FLAG_DURATION('d', "delay", &release.release.delay_ms, "delay the job by this time"),
+    BI_FLAG_PRIORITY('p', "priority", &release.release.priority, "new priority"),
+    BI_FLAG_BOOL(0, "uncounted", &uncounted, "do not count the reserve or the release"),
     BI_FLAGS_END,
 };
 
@@ -269,12 +250,7 @@ const struct verb bi_verb_release = {
 
 /* ---- fail ---- */
 
-static int prepare_fail(const struct cli *cli, bide_op *op)
-{
-    (void)cli;
-    op->fail = (bide_fail_args){.error = text_slice(), .retry_in_ms = opt.retry_in_ms};
-    return BI_EXIT_OK;
-}
+static bide_op fail = {.kind = BIDE_OP_FAIL, .fail = {.retry_in_ms = BIDE_KEEP}};
 
 static void print_fail(const struct cli *cli, const bide_op *op, uint64_t id)
 {
@@ -295,12 +271,14 @@ static void print_fail(const struct cli *cli, const bide_op *op, uint64_t id)
 }
 
 static const struct id_verb fail_row = {
-    .kind = BIDE_OP_FAIL, .token = BI_TOKEN_OPTIONAL, .prepare = prepare_fail, .print = print_fail};
+    .op = &fail, .token = BI_TOKEN_OPTIONAL, .print = print_fail};
 
 static const struct flag fail_flags[] = {
     BI_FLAG_TOKEN,
-    BI_FLAG_STRING('e', "error", "TEXT", &opt.text, "error text, kept as the job's last error"),
-    BI_FLAG_DURATION('r', "retry-in", &opt.retry_in_ms, "retry after this time (default: backoff)"),
+    BI_FLAG_SLICE('e', "error", "TEXT", &fail.fail.error,
+                  "error text, kept as the job's last error"),
+    BI_FLAG_DURATION('r', "retry-in", &fail.fail.retry_in_ms,
+                     "retry after this time (default: backoff)"),
     BI_FLAGS_END,
 };
 
@@ -319,22 +297,15 @@ const struct verb bi_verb_fail = {
 
 /* ---- bury ---- */
 
-static int prepare_bury(const struct cli *cli, bide_op *op)
-{
-    (void)cli;
-    op->bury = (bide_bury_args){.priority = opt.priority, .reason = text_slice()};
-    return BI_EXIT_OK;
-}
+static bide_op bury = {.kind = BIDE_OP_BURY, .bury = {.priority = BIDE_KEEP}};
 
-static const struct id_verb bury_row = {.kind = BIDE_OP_BURY,
-                                        .past_tense = "buried",
-                                        .token = BI_TOKEN_OPTIONAL,
-                                        .prepare = prepare_bury};
+static const struct id_verb bury_row = {
+    .op = &bury, .past_tense = "buried", .token = BI_TOKEN_OPTIONAL};
 
 static const struct flag bury_flags[] = {
     BI_FLAG_TOKEN,
-    BI_FLAG_STRING('r', "reason", "TEXT", &opt.text, "reason, kept as the job's last error"),
-    BI_FLAG_PRIORITY('p', "priority", &opt.priority, "new priority"),
+    BI_FLAG_SLICE('r', "reason", "TEXT", &bury.bury.reason, "reason, kept as the job's last error"),
+    BI_FLAG_PRIORITY('p', "priority", &bury.bury.priority, "new priority"),
     BI_FLAGS_END,
 };
 
@@ -353,44 +324,40 @@ const struct verb bi_verb_bury = {
 
 /* ---- update ---- */
 
+static bide_op update = {.kind = BIDE_OP_UPDATE, .update = BIDE_UPDATE_INIT};
+
 static int check_update(const struct cli *cli)
 {
-    if (opt.priority == BIDE_KEEP && opt.delay_ms == BIDE_KEEP && opt.at_ms == BIDE_KEEP &&
-        opt.ttr_ms == BIDE_KEEP && opt.topic == NULL)
+    const bide_update_args *args = &update.update;
+
+    if (args->priority == BIDE_KEEP && args->delay_ms == BIDE_KEEP &&
+        args->run_at_ms == BIDE_KEEP && args->ttr_ms == BIDE_KEEP && args->topic.data == NULL)
         return bi_cli_usage_error(
             cli, "nothing to change: give --priority, --delay, --at, --ttr or --topic");
-    if (opt.delay_ms != BIDE_KEEP && opt.at_ms != BIDE_KEEP)
+    if (args->delay_ms != BIDE_KEEP && args->run_at_ms != BIDE_KEEP)
         return bi_cli_usage_error(cli, "--delay and --at are both given; choose one");
-    if (opt.topic != NULL && !bi_query_check_topic(cli, opt.topic))
+    if (args->topic.data != NULL && !bi_query_check_topic(cli, args->topic.data))
         return BI_EXIT_USAGE;
     return BI_EXIT_OK;
 }
 
-static int prepare_update(const struct cli *cli, bide_op *op)
+static int prepare_update(const struct cli *cli)
 {
-    if (opt.at_ms != BIDE_KEEP)
-        bi_query_print_ready_time(cli, opt.at_ms);
-    op->update = (bide_update_args)BIDE_UPDATE_INIT;
-    op->update.priority = opt.priority;
-    op->update.delay_ms = opt.delay_ms;
-    op->update.run_at_ms = opt.at_ms;
-    op->update.ttr_ms = opt.ttr_ms;
-    if (opt.topic != NULL)
-        op->update.topic = (bide_slice){opt.topic, strlen(opt.topic)};
+    if (update.update.run_at_ms != BIDE_KEEP)
+        bi_query_print_ready_time(cli, update.update.run_at_ms);
     return BI_EXIT_OK;
 }
 
-static const struct id_verb update_row = {.kind = BIDE_OP_UPDATE,
-                                          .past_tense = "changed",
-                                          .check = check_update,
-                                          .prepare = prepare_update};
+static const struct id_verb update_row = {
+    .op = &update, .past_tense = "changed", .check = check_update, .prepare = prepare_update};
 
 static const struct flag update_flags[] = {
-    BI_FLAG_PRIORITY('p', "priority", &opt.priority, "new priority"),
-    BI_FLAG_DURATION('d', "delay", &opt.delay_ms, "ready after this time; 0: now"),
-    BI_FLAG_TIME('a', "at", &opt.at_ms, "ready at this time"),
-    BI_FLAG_DURATION('t', "ttr", &opt.ttr_ms, "new time to run; 0: the default of the queue"),
-    BI_FLAG_STRING(0, "topic", "TOPIC", &opt.topic, "move the job to TOPIC, with its key"),
+    BI_FLAG_PRIORITY('p', "priority", &update.update.priority, "new priority"),
+    BI_FLAG_DURATION('d', "delay", &update.update.delay_ms, "ready after this time; 0: now"),
+    BI_FLAG_TIME('a', "at", &update.update.run_at_ms, "ready at this time"),
+    BI_FLAG_DURATION('t', "ttr", &update.update.ttr_ms,
+                     "new time to run; 0: the default of the queue"),
+    BI_FLAG_SLICE(0, "topic", "TOPIC", &update.update.topic, "move the job to TOPIC, with its key"),
     BI_FLAGS_END,
 };
 
@@ -409,7 +376,8 @@ const struct verb bi_verb_update = {
 
 /* ---- cancel ---- */
 
-static const struct id_verb cancel_row = {.kind = BIDE_OP_CANCEL, .past_tense = "cancelled"};
+static const struct id_verb cancel_row = {.op = &(bide_op){.kind = BIDE_OP_CANCEL},
+                                          .past_tense = "cancelled"};
 
 const struct verb bi_verb_cancel = {
     VERB_OF_IDS("cancel", &cancel_row),

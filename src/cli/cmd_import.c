@@ -255,10 +255,12 @@ static int handle_line(struct importer *in, bide_slice line)
 
 /* ---- reading ---- */
 
-/* Rejects a line by its first byte: a line without an end would otherwise be buffered as a whole.
- * Leading blanks are dropped for the same reason. */
+/* Rejects a line that is not complete by its first byte: a line without an end would otherwise be buffered
+ * as a whole. Leading blanks are dropped for the same reason. */
 static const char *check_line_start(struct input *input)
 {
+    if (input->searched < input->end)
+        return NULL;
     while (input->start < input->end && is_blank(input->data[input->start]))
         input->start++;
     if (input->skipping)
@@ -272,14 +274,16 @@ static const char *check_line_start(struct input *input)
 static int read_line(struct importer *in, struct progress *progress, enum bi_input_status *status)
 {
     bide_slice line;
-    const char *mistake;
+    const char *mistake = check_line_start(&in->input);
 
+    if (mistake != NULL) {
+        in->input.number++;
+        return reject_line(in, "%s", mistake);
+    }
     *status = bi_input_read(&in->input, in->pipeline, &line);
     switch (*status) {
     case BI_INPUT_NEED_MORE:
-        mistake = check_line_start(&in->input);
-        in->input.number += mistake != NULL;
-        return mistake == NULL ? BI_EXIT_OK : reject_line(in, "%s", mistake);
+        return BI_EXIT_OK;
     case BI_INPUT_TOO_LONG:
         return reject_line(in, TOO_LONG);
     case BI_INPUT_FAILED:

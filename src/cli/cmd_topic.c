@@ -15,7 +15,8 @@
 static bool by_id, delayed;
 static uint64_t max = UINT64_MAX;
 
-static const struct id_verb kick_row = {.kind = BIDE_OP_KICK_JOB, .past_tense = "kicked"};
+static const struct id_verb kick_row = {.op = &(bide_op){.kind = BIDE_OP_KICK_JOB},
+                                        .past_tense = "kicked"};
 
 static const struct flag kick_flags[] = {
     BI_FLAG_BOOL('i', "id", &by_id, "the arguments are ids of buried or delayed jobs"),

@@ -181,6 +181,13 @@ bool bi_flag_parse_string(const char *text, void *to, char *error)
     return true;
 }
 
+bool bi_flag_parse_slice(const char *text, void *to, char *error)
+{
+    (void)error;
+    *(bide_slice *)to = (bide_slice){text, strlen(text)};
+    return true;
+}
+
 bool bi_flag_parse_list(const char *text, void *to, char *error)
 {
     struct words *words = to;

@@ -46,6 +46,7 @@ struct words {
 
 bi_flag_parse_fn bi_flag_parse_bool;     /* bool: true */
 bi_flag_parse_fn bi_flag_parse_string;   /* const char * */
+bi_flag_parse_fn bi_flag_parse_slice;    /* bide_slice */
 bi_flag_parse_fn bi_flag_parse_list;     /* struct words: appends */
 bi_flag_parse_fn bi_flag_parse_count;    /* uint64_t: 0 and more */
 bi_flag_parse_fn bi_flag_parse_id;       /* uint64_t: 1 to BIDE_ID_MAX */
@@ -64,6 +65,7 @@ bi_flag_parse_fn bi_flag_parse_state;    /* bide_state: delayed, ready, reserved
 /* clang-format off */
 #define BI_FLAG_BOOL(letter, name, to, help)       {letter, name, NULL, help, bi_flag_parse_bool, BI_FLAG_TARGET_(bool, to)}
 #define BI_FLAG_STRING(letter, name, value_name, to, help) {letter, name, value_name, help, bi_flag_parse_string, BI_FLAG_TARGET_(const char *, to)}
+#define BI_FLAG_SLICE(letter, name, value_name, to, help) {letter, name, value_name, help, bi_flag_parse_slice, BI_FLAG_TARGET_(bide_slice, to)}
 #define BI_FLAG_LIST(letter, name, value_name, to, help) {letter, name, value_name, help, bi_flag_parse_list, BI_FLAG_TARGET_(struct words, to)}
 #define BI_FLAG_COUNT(letter, name, to, help)    {letter, name, "N", help, bi_flag_parse_count, BI_FLAG_TARGET_(uint64_t, to)}
 #define BI_FLAG_ID(letter, name, value_name, to, help) {letter, name, value_name, help, bi_flag_parse_id, BI_FLAG_TARGET_(uint64_t, to)}
