@@ -2,8 +2,8 @@
 #include "cli/put.h"
 
 #include "op/job_fields.h"
+#include "util/alloc.h"
 #include "util/base64.h"
-#include "util/buf.h"
 #include "util/datetime.h"
 #include "util/message.h"
 
