@@ -219,6 +219,12 @@ int bi_remote_socket_connect_peer(int other, bool trusted, struct io_wait *io_wa
     return fd;
 }
 
+void bi_remote_socket_close(int fd)
+{
+    shutdown(fd, SHUT_RDWR);
+    close(fd);
+}
+
 /* ---- input ---- */
 
 /* Makes room at the end. False: out of memory. */

@@ -33,6 +33,10 @@ int bi_remote_socket_connect(const struct address *address, struct io_wait *io_w
  * address. */
 int bi_remote_socket_connect_peer(int other, bool trusted, struct io_wait *io_wait, char *reason);
 
+/* Ends the connection and closes the socket. The server learns of it also if a forked child of the
+ * program has a copy of the descriptor. */
+void bi_remote_socket_close(int fd);
+
 /* Waits for POLLIN or POLLOUT. False: the deadline has passed, or stop_fd is readable. */
 bool bi_remote_socket_wait(int fd, short events, struct io_wait *io_wait);
 

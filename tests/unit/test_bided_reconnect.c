@@ -3,6 +3,9 @@
 #define _GNU_SOURCE
 #include "fake_server.h"
 
+#include <signal.h>
+#include <sys/wait.h>
+
 /* ---- silence ---- */
 
 #define SHORT_TIMEOUT QUICK "&answer_timeout=20ms"
@@ -123,6 +126,64 @@ static void unanswered_cancellation_closes_the_connection(void **state)
         bi_op_codec_free_op(&received_call[i].call);
         completes(&reserves[i], BIDE_CLOSED);
     }
+}
+
+/* ---- a forked child ---- */
+
+/* A child that has copies of all descriptors, and does nothing. */
+static pid_t fork_child(void)
+{
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0)
+        for (;;)
+            pause();
+    return child;
+}
+
+static void end_child(pid_t child)
+{
+    assert_int_equal(kill(child, SIGKILL), 0);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+}
+
+static void close_ends_a_connection_that_a_child_has(void **state)
+{
+    (void)state;
+    open_bided(QUICK);
+    pid_t child = fork_child();
+    assert_int_equal(bide_close(server.queue), BIDE_OK);
+    server.queue = NULL;
+    bool ended = readable(server.fd, PATIENCE_MS);
+    end_child(child);
+    assert_true(ended);
+    expect_end();
+}
+
+/* Otherwise the reserve would wait twice at the server, and the child would be sent a job. */
+static void reconnect_ends_a_connection_that_a_child_has(void **state)
+{
+    (void)state;
+    struct received_call received_call;
+    bide_job job = {0};
+    char more[100];
+    open_bided(SHORT_TIMEOUT);
+    pid_t child = fork_child();
+    bide_op reserve = reserve_of(&job, BIDE_FOREVER);
+    submit(&reserve);
+    receive_call(&received_call, BIDE_OP_RESERVE);
+    bi_op_codec_free_op(&received_call.call);
+    receive_call(&received_call, BIDE_OP_PING);
+    bi_op_codec_free_op(&received_call.call);
+    bool ended =
+        readable(server.fd, PATIENCE_MS) && recv(server.fd, more, sizeof(more), MSG_DONTWAIT) == 0;
+    end_child(child);
+    assert_true(ended);
+    close_connection();
+    handshake_bided();
+    receive_call(&received_call, BIDE_OP_RESERVE);
+    reply(&received_call, BIDE_TIMED_OUT);
+    completes(&reserve, BIDE_TIMED_OUT);
 }
 
 /* ---- connections that break ---- */
@@ -345,6 +406,8 @@ int main(void)
         SCRIPT(ping_without_reply_is_not_repeated),
         SCRIPT(slow_cancellation_keeps_the_connection),
         SCRIPT(unanswered_cancellation_closes_the_connection),
+        SCRIPT(close_ends_a_connection_that_a_child_has),
+        SCRIPT(reconnect_ends_a_connection_that_a_child_has),
         SCRIPT(sent_write_without_response_is_unknown),
         SCRIPT(partly_sent_write_is_resent),
         SCRIPT(ops_submitted_while_disconnected_are_sent_on_reconnect),

@@ -47,7 +47,7 @@ struct conn *bi_beanstalkd_conn_new(int fd)
 
 void bi_beanstalkd_conn_free(struct conn *conn)
 {
-    close(conn->fd);
+    bi_remote_socket_close(conn->fd);
     free(conn->watched);
     free(conn->in.data);
     free(conn->out);

@@ -173,7 +173,7 @@ static void disconnect(struct remote *remote, const char *reason)
 
     bi_remote_thread_lost(remote, reason);
     bi_bided_send_clear(bided);
-    close(bided->fd);
+    bi_remote_socket_close(bided->fd);
     bided->fd = -1;
     bided->blocked = false;
     bided->in.size = bided->in.used = bided->in_skip = 0;
@@ -253,7 +253,7 @@ static void free_bided(struct remote *remote)
     free(bided->in.data);
     pthread_cond_destroy(&bided->send_idle);
     if (bided->fd >= 0)
-        close(bided->fd);
+        bi_remote_socket_close(bided->fd);
     free(bided);
 }
 
