@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "task/json_path.h"
+#include "task/type.h"
 
 #include "queue/queue.h"
 

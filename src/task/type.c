@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * type - the public calls of bide/type.h, and the type `bytes`.
+ * type - the public calls of bide/type.h, the type `bytes`, and the arena of decoded values.
  */
 #include "task/type.h"
 
 #include "queue/queue.h"
-#include "task/arena.h"
 
+#include <assert.h>
+#include <stdalign.h>
 #include <string.h>
 
 const bide_type *bide_type_of_bytes(void)
@@ -53,9 +54,74 @@ int bi_type_encode_key(const bide_type *type, const char *fields, const void *va
 
 #endif
 
-static int out_of_memory(void)
+int bi_type_out_of_memory(void)
 {
     return bi_last_error_set(BIDE_ENOMEM, "%s", bide_code_text(BIDE_ENOMEM));
+}
+
+/* ---- arena ---- */
+
+#define ALIGNMENT alignof(max_align_t)
+#define BLOCK_MIN ((size_t)1024)
+
+struct block {
+    struct bi_alloc alloc; /* frees it */
+    struct block *next;
+    size_t room;
+    size_t used;
+    alignas(max_align_t) unsigned char bytes[];
+};
+
+static size_t round_up(size_t size)
+{
+    return (size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+}
+
+static struct block *block_new(const struct bi_alloc *alloc, size_t room)
+{
+    struct block *block = bi_alloc_malloc(alloc, sizeof(*block) + room);
+    if (block == NULL)
+        return NULL;
+
+    block->alloc = *alloc;
+    block->next = NULL;
+    block->room = room;
+    block->used = 0;
+    return block;
+}
+
+int bi_type_arena_init(struct arena *arena, const struct bi_alloc *alloc, size_t size, size_t extra)
+{
+    arena->first = block_new(alloc, round_up(size) + round_up(extra));
+    arena->last = arena->first;
+    return arena->first == NULL ? BIDE_ENOMEM : BIDE_OK;
+}
+
+void *bi_type_arena_alloc(struct arena *arena, size_t size)
+{
+    struct block *last = arena->last;
+
+    if (size > PTRDIFF_MAX - BLOCK_MIN)
+        return NULL; /* round_up() and block_new() would overflow */
+
+    size = round_up(size);
+    if (size > last->room - last->used) {
+        /* Blocks double, so that many small pieces need few of them. The maximum bounds what the
+         * last block wastes. */
+        size_t room = last->room < SIZE_MAX / 4 ? last->room * 2 : last->room;
+        if (room < BLOCK_MIN)
+            room = BLOCK_MIN;
+        if (room > 64 * BLOCK_MIN)
+            room = 64 * BLOCK_MIN;
+        last->next = block_new(&last->alloc, size > room ? size : room);
+        if (last->next == NULL)
+            return NULL;
+        last = arena->last = last->next;
+    }
+    assert(size <= last->room - last->used && last->next == NULL);
+    void *piece = last->bytes + last->used;
+    last->used += size;
+    return memset(piece, 0, size);
 }
 
 /* ---- bytes ---- */
@@ -67,7 +133,7 @@ static int write_raw(const bide_slice *value, bide_buf **out)
 
     bide_buf *buf = bide_buf_new(value->data, value->size);
     if (buf == NULL)
-        return out_of_memory();
+        return bi_type_out_of_memory();
 
     *out = buf;
     return BIDE_OK;
@@ -79,12 +145,13 @@ static int read_raw(const void *data, size_t size, const struct bi_alloc *alloc,
 {
     struct arena arena;
 
-    if (size >= UINT32_MAX || bi_arena_init(&arena, alloc, sizeof(bide_slice), size + 1) != BIDE_OK)
-        return out_of_memory();
+    if (size >= UINT32_MAX ||
+        bi_type_arena_init(&arena, alloc, sizeof(bide_slice), size + 1) != BIDE_OK)
+        return bi_type_out_of_memory();
 
     /* Neither call can fail: the first block has room for both. */
-    bide_slice *value = bi_arena_alloc(&arena, sizeof(*value));
-    char *bytes = bi_arena_alloc(&arena, size + 1);
+    bide_slice *value = bi_type_arena_alloc(&arena, sizeof(*value));
+    char *bytes = bi_type_arena_alloc(&arena, size + 1);
     if (size > 0)
         memcpy(bytes, data, size);
     *value = (bide_slice){bytes, size};
@@ -117,5 +184,16 @@ int bide_type_decode(const bide_type *type, const void *data, size_t size, void 
 
 void bide_decoded_free(void *value)
 {
-    bi_arena_free(value);
+    if (value == NULL)
+        return;
+
+    /* The value is the first piece, and bytes[] is aligned like a piece. */
+    void *first = (unsigned char *)value - offsetof(struct block, bytes);
+    struct block *block = first;
+    while (block != NULL) {
+        struct block *next = block->next;
+        struct bi_alloc alloc = block->alloc; /* it is inside the memory that it frees */
+        bi_alloc_free(&alloc, block);
+        block = next;
+    }
 }

@@ -2,9 +2,9 @@
 /*
  * type - what the files that implement bide/type.h share.
  *
- * type.c has the public calls; type_decode.c and type_encode.c use jansson; type_number.c converts
- * the integers of C. Without jansson only type.c is built: bodies of bytes work, all else fails
- * with BIDE_ENOTSUP.
+ * type.c has the public calls and the arena; type_decode.c and type_encode.c use jansson; json_path.c
+ * names the position of an error; type_number.c converts the integers of C. Without jansson bodies of
+ * bytes work, and all else fails with BIDE_ENOTSUP.
  *
  * Failure    Decoding and encoding set the last error of the thread; then there is nothing to free.
  */
@@ -15,7 +15,7 @@
 
 #include <bide/type.h>
 
-/* Decodes JSON into a new arena; the caller frees the value with bi_arena_free(). */
+/* Decodes JSON into a new arena; the caller frees the value with bide_decoded_free(). */
 int bi_type_decode_json(const bide_type *type, const void *data, size_t size,
                         const struct bi_alloc *alloc, void **value);
 
@@ -25,6 +25,51 @@ int bi_type_encode_json(const bide_type *type, const void *value, bide_buf **jso
  * and it is missing. */
 int bi_type_encode_key(const bide_type *type, const char *fields, const void *value,
                        bide_buf **key);
+
+/* Sets the last error, and returns BIDE_ENOMEM. */
+int bi_type_out_of_memory(void);
+
+/* ---- arena ---- */
+
+struct block;
+
+/*
+ * Pieces that are freed together: a decoded struct with everything that it points to, in a few
+ * blocks. The struct is the first piece of the first block, so its address alone is enough to free
+ * all blocks, and bide_decoded_free() needs no handle.
+ *
+ * Cost       One malloc for a small value; blocks double in size up to 64 KiB.
+ */
+struct arena {
+    struct block *first;
+    struct block *last; /* the only one with free room */
+};
+
+/* Allocates the first block, with room for a first piece of `size` bytes and `extra` bytes more, an
+ * estimate. On failure there is nothing to free. */
+int bi_type_arena_init(struct arena *arena, const struct bi_alloc *alloc, size_t size,
+                       size_t extra);
+/* Zeroed, and aligned for any type. NULL when out of memory; other pieces stay valid. */
+void *bi_type_arena_alloc(struct arena *arena, size_t size);
+
+/* ---- json_path ---- */
+
+/*
+ * The position of a codec in a value, for error messages: "order.lines[3].count". Each step is on
+ * the stack of the function that visits it and points to its parent. The text is built only for an
+ * error, so a path costs nothing while the value is valid.
+ */
+struct json_path {
+    const struct json_path *parent; /* NULL: the type itself */
+    const char *name;               /* of the type or field; NULL: an array element */
+    size_t index;                   /* of the element */
+    unsigned depth;                 /* nesting of structs */
+};
+
+/* Sets the last error to "path: message" and returns BIDE_EINVAL. A path that is too long loses its
+ * beginning: the end names the field. */
+int bi_json_path_error(const struct json_path *path, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
 /* ---- numbers ---- */
 

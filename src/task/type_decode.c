@@ -9,8 +9,6 @@
  * Failure    An invalid body is BIDE_EINVAL, and its job is buried. Out of memory must therefore
  *            never be reported as an invalid body: see parse().
  */
-#include "task/arena.h"
-#include "task/json_path.h"
 #include "task/type.h"
 #include "util/base64.h"
 
@@ -27,48 +25,17 @@
 static int read_struct(struct arena *arena, const struct json_path *at, const bide_type *type,
                        const json_t *json, void *to);
 
-static int out_of_memory(void)
-{
-    return bi_last_error_set(BIDE_ENOMEM, "%s", bide_code_text(BIDE_ENOMEM));
-}
-
-/* ---- errors ---- */
-
-static const char *json_type_name(const json_t *json)
-{
-    switch (json_typeof(json)) {
-    case JSON_OBJECT:
-        return "an object";
-    case JSON_ARRAY:
-        return "an array";
-    case JSON_STRING:
-        return "a string";
-    case JSON_INTEGER:
-    case JSON_REAL:
-        return "a number";
-    case JSON_TRUE:
-    case JSON_FALSE:
-        return "true or false";
-    default:
-        return "null";
-    }
-}
-
 static int type_mismatch(const struct json_path *at, const char *wanted, const json_t *json)
 {
-    return bi_json_path_error(at, "%s is wanted, and this is %s", wanted, json_type_name(json));
+    static const char *const names[] = {
+        [JSON_OBJECT] = "an object",    [JSON_ARRAY] = "an array", [JSON_STRING] = "a string",
+        [JSON_INTEGER] = "a number",    [JSON_REAL] = "a number",  [JSON_TRUE] = "true or false",
+        [JSON_FALSE] = "true or false", [JSON_NULL] = "null",
+    };
+    return bi_json_path_error(at, "%s is wanted, and this is %s", wanted, names[json_typeof(json)]);
 }
 
 /* ---- single values ---- */
-
-static int read_bool(const struct json_path *at, const json_t *json, void *to)
-{
-    if (!json_is_boolean(json))
-        return type_mismatch(at, "true or false", json);
-    bool value = json_is_true(json);
-    memcpy(to, &value, sizeof(value));
-    return BIDE_OK;
-}
 
 /* A JSON integer, a real without a fraction, or digits in a string. */
 static int read_number(const struct json_path *at, const json_t *json, struct integer *number)
@@ -135,46 +102,28 @@ static int read_double(const struct json_path *at, const bide_field *field, cons
     return BIDE_OK;
 }
 
-static int check_text(const struct json_path *at, const json_t *json)
+/* A string into a pointer or into a char array. */
+static int read_text(struct arena *arena, const struct json_path *at, const bide_field *field,
+                     const json_t *json, void *to)
 {
     if (!json_is_string(json))
         return type_mismatch(at, "a string", json);
+
     /* A C string would silently end at the NUL. */
-    if (strlen(json_string_value(json)) != json_string_length(json))
-        return bi_json_path_error(at, "there is a \\u0000 in the text");
-    return BIDE_OK;
-}
-
-static int read_text(struct arena *arena, const struct json_path *at, const json_t *json, void *to)
-{
-    int code = check_text(at, json);
-    if (code != BIDE_OK)
-        return code;
-
-    /* Copied: the tree is released before the value is used. */
-    size_t size = json_string_length(json) + 1;
-    char *text = bi_arena_alloc(arena, size);
-    if (text == NULL)
-        return out_of_memory();
-
-    memcpy(text, json_string_value(json), size);
-    memcpy(to, &text, sizeof(text));
-    return BIDE_OK;
-}
-
-static int read_chars(const struct json_path *at, const bide_field *field, const json_t *json,
-                      void *to)
-{
-    int code = check_text(at, json);
-    if (code != BIDE_OK)
-        return code;
-
     size_t length = json_string_length(json);
-    if (length >= field->size)
+    if (strlen(json_string_value(json)) != length)
+        return bi_json_path_error(at, "there is a \\u0000 in the text");
+    if (field->kind == BIDE_KIND_CHARS && length >= field->size)
         return bi_json_path_error(at, "the text has %zu bytes; %zu are allowed", length,
                                   field->size - 1);
 
-    memcpy(to, json_string_value(json), length + 1);
+    /* Copied: the tree is released before the value is used. */
+    char *text = field->kind == BIDE_KIND_CHARS ? to : bi_type_arena_alloc(arena, length + 1);
+    if (text == NULL)
+        return bi_type_out_of_memory();
+    memcpy(text, json_string_value(json), length + 1);
+    if (field->kind == BIDE_KIND_TEXT)
+        memcpy(to, &text, sizeof(text));
     return BIDE_OK;
 }
 
@@ -191,9 +140,9 @@ static int read_bytes(struct arena *arena, const struct json_path *at, const jso
         return bi_json_path_error(at, "the text is not base64");
 
     /* One byte more: empty bytes are not NULL, which means missing. */
-    void *bytes = bi_arena_alloc(arena, slice.size + 1);
+    void *bytes = bi_type_arena_alloc(arena, slice.size + 1);
     if (bytes == NULL)
-        return out_of_memory();
+        return bi_type_out_of_memory();
     if (!bi_base64_decode(text, length, bytes))
         return bi_json_path_error(at, "the text is not base64");
 
@@ -205,18 +154,22 @@ static int read_bytes(struct arena *arena, const struct json_path *at, const jso
 static int read_value(struct arena *arena, const struct json_path *at, const bide_field *field,
                       const json_t *json, void *to)
 {
+    bool truth = json_is_true(json);
+
     switch (field->kind) {
     case BIDE_KIND_BOOL:
-        return read_bool(at, json, to);
+        if (!json_is_boolean(json))
+            return type_mismatch(at, "true or false", json);
+        memcpy(to, &truth, sizeof(truth));
+        return BIDE_OK;
     case BIDE_KIND_INT:
     case BIDE_KIND_UINT:
         return read_integer(at, field, json, to);
     case BIDE_KIND_DOUBLE:
         return read_double(at, field, json, to);
     case BIDE_KIND_TEXT:
-        return read_text(arena, at, json, to);
     case BIDE_KIND_CHARS:
-        return read_chars(at, field, json, to);
+        return read_text(arena, at, field, json, to);
     case BIDE_KIND_BYTES:
         return read_bytes(arena, at, json, to);
     default:
@@ -225,17 +178,6 @@ static int read_value(struct arena *arena, const struct json_path *at, const bid
 }
 
 /* ---- fields ---- */
-
-static int read_pointer(struct arena *arena, const struct json_path *at, const bide_field *field,
-                        const json_t *json, void *to)
-{
-    void *value = bi_arena_alloc(arena, field->size);
-    if (value == NULL)
-        return out_of_memory();
-    /* memcpy, because the member is a pointer to a type that is not known here. */
-    memcpy(to, &value, sizeof(value));
-    return read_value(arena, at, field, json, value);
-}
 
 static int read_array(struct arena *arena, const struct json_path *at, const bide_field *field,
                       const json_t *json, char *base)
@@ -249,12 +191,12 @@ static int read_array(struct arena *arena, const struct json_path *at, const bid
 
     /* The body determines count: the product must not overflow. */
     char *values =
-        count > PTRDIFF_MAX / field->size ? NULL : bi_arena_alloc(arena, count * field->size);
+        count > PTRDIFF_MAX / field->size ? NULL : bi_type_arena_alloc(arena, count * field->size);
     if (values == NULL)
-        return out_of_memory();
+        return bi_type_out_of_memory();
 
     for (size_t i = 0; i < count; i++) {
-        struct json_path element = bi_json_path_element(at, i);
+        struct json_path element = {.parent = at, .index = i, .depth = at->depth};
         int code =
             read_value(arena, &element, field, json_array_get(json, i), values + i * field->size);
         if (code != BIDE_OK)
@@ -267,36 +209,34 @@ static int read_array(struct arena *arena, const struct json_path *at, const bid
     return BIDE_OK;
 }
 
-static int read_one(struct arena *arena, const struct json_path *at, const bide_field *field,
-                    const json_t *json, char *base)
-{
-    int code = read_value(arena, at, field, json, base + field->offset);
-    if (code == BIDE_OK && field->has) {
-        const bool has = true;
-        memcpy(base + field->has_offset, &has, sizeof(has));
-    }
-    return code;
-}
-
+/* at: the struct that the field belongs to. */
 static int read_field(struct arena *arena, const struct json_path *at, const bide_field *field,
                       const json_t *json, char *base)
 {
-    struct json_path here = bi_json_path_field(at, field->name);
+    const struct json_path here = {.parent = at, .name = field->name, .depth = at->depth + 1};
+    const bool has = true;
+    void *value = base + field->offset;
+
     if (json == NULL || json_is_null(json)) {
         if (field->optional)
             return BIDE_OK;
         return bi_json_path_error(&here, "it is %s, and not optional",
                                   json == NULL ? "missing" : "null");
     }
-
-    switch (field->shape) {
-    case BIDE_SHAPE_POINTER:
-        return read_pointer(arena, &here, field, json, base + field->offset);
-    case BIDE_SHAPE_ARRAY:
+    if (field->shape == BIDE_SHAPE_ARRAY)
         return read_array(arena, &here, field, json, base);
-    default:
-        return read_one(arena, &here, field, json, base);
+
+    if (field->shape == BIDE_SHAPE_POINTER) {
+        value = bi_type_arena_alloc(arena, field->size);
+        if (value == NULL)
+            return bi_type_out_of_memory();
+        /* memcpy, because the member is a pointer to a type that is not known here. */
+        memcpy(base + field->offset, &value, sizeof(value));
     }
+    int code = read_value(arena, &here, field, json, value);
+    if (code == BIDE_OK && field->has)
+        memcpy(base + field->has_offset, &has, sizeof(has));
+    return code;
 }
 
 /* `to` is zeroed, so that missing optional fields are NULL, 0 or false. */
@@ -310,15 +250,12 @@ static int read_struct(struct arena *arena, const struct json_path *at, const bi
     if (at->depth > BIDE_NESTING_MAX)
         return bi_json_path_error(at, "more than %d structs in structs", BIDE_NESTING_MAX);
 
-    struct json_path inside = bi_json_path_descend(at);
-    for (size_t i = 0; i < type->field_count; i++) {
+    int code = BIDE_OK;
+    for (size_t i = 0; i < type->field_count && code == BIDE_OK; i++) {
         const bide_field *field = &type->fields[i];
-        int code = read_field(arena, &inside, field, json_object_get(json, field->name), to);
-        if (code != BIDE_OK)
-            return code;
+        code = read_field(arena, at, field, json_object_get(json, field->name), to);
     }
-
-    return BIDE_OK;
+    return code;
 }
 
 /* ---- parsing ---- */
@@ -352,55 +289,43 @@ static size_t longest_token(const char *text, size_t size)
     return longest;
 }
 
-struct wrapped {
-    char *text; /* ["xxx",TEXT] */
-    size_t size;
-    size_t pad; /* length of the string before the text */
-};
-
-static bool wrap(struct wrapped *wrapped, const char *text, size_t size,
-                 const struct bi_alloc *alloc)
+/* Returns ["xxx",TEXT] and its size, with a string of `pad` bytes; NULL: out of memory. */
+static char *wrap(const char *text, size_t size, size_t pad, const struct bi_alloc *alloc,
+                  size_t *wrapped_size)
 {
-    static const size_t around = sizeof("[\"\",]") - 1;
+    assert(pad <= size);
+    *wrapped_size = pad + size + strlen("[\"\",]");
+    char *wrapped = size > PTRDIFF_MAX / 4 ? NULL : bi_alloc_malloc(alloc, *wrapped_size);
+    if (wrapped == NULL)
+        return NULL;
 
-    wrapped->pad = longest_token(text, size);
-    assert(wrapped->pad <= size);
-    wrapped->size = wrapped->pad + size + around;
-    wrapped->text = size > PTRDIFF_MAX / 4 ? NULL : bi_alloc_malloc(alloc, wrapped->size);
-    if (wrapped->text == NULL)
-        return false;
-
-    char *at = wrapped->text;
-    at[0] = '[';
-    at[1] = '"';
-    memset(at + 2, 'x', wrapped->pad);
-    at += 2 + wrapped->pad;
-    at[0] = '"';
-    at[1] = ',';
-    memcpy(at + 2, text, size);
-    at[2 + size] = ']';
-    assert(at + 3 + size == wrapped->text + wrapped->size);
-    return true;
+    char *at = stpcpy(wrapped, "[\"");
+    memset(at, 'x', pad);
+    at = stpcpy(at + pad, "\",");
+    memcpy(at, text, size);
+    at[size] = ']';
+    assert(at + size + 1 == wrapped + *wrapped_size);
+    return wrapped;
 }
 
 /* Returns the value of the text. BIDE_EINVAL: it is not JSON, or not exactly one value ("1,2"
  * parses inside an array), or a string could not be copied. */
-static int load(const struct wrapped *wrapped, json_t **json)
+static int load(const char *wrapped, size_t size, size_t pad, json_t **json)
 {
     json_error_t error;
     size_t flags = JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL;
-    json_t *array = json_loadb(wrapped->text, wrapped->size, flags, &error);
+    json_t *array = json_loadb(wrapped, size, flags, &error);
 
     /* An integer that is too large for jansson may belong to a double, or to a field that is not
      * described. Then all integers are parsed as reals; those below 2^53 can still be stored in
      * integer members. */
     if (array == NULL && json_error_code(&error) == json_error_numeric_overflow)
-        array = json_loadb(wrapped->text, wrapped->size, flags | JSON_DECODE_INT_AS_REAL, &error);
+        array = json_loadb(wrapped, size, flags | JSON_DECODE_INT_AS_REAL, &error);
     if (array == NULL)
         return error.text[0] == 0 ? BIDE_ENOMEM : BIDE_EINVAL;
 
     int code = BIDE_OK;
-    if (json_string_length(json_array_get(array, 0)) != wrapped->pad)
+    if (json_string_length(json_array_get(array, 0)) != pad)
         code = BIDE_ENOMEM;
     else if (json_array_size(array) != 2)
         code = BIDE_EINVAL;
@@ -420,7 +345,7 @@ static int report_syntax_error(const struct json_path *at, const char *text, siz
     json_t *json = json_loadb(text, size, flags, &error);
     if (json != NULL) { /* valid after all: load() ran out of memory */
         json_decref(json);
-        return out_of_memory();
+        return bi_type_out_of_memory();
     }
 
     /* The message quotes the body; control characters must not reach a log or terminal. */
@@ -434,26 +359,27 @@ static int report_syntax_error(const struct json_path *at, const char *text, siz
 static int parse(const struct json_path *at, const void *data, size_t size,
                  const struct bi_alloc *alloc, json_t **json)
 {
-    struct wrapped wrapped;
+    size_t pad = longest_token(data, size), wrapped_size;
 
     if (size == 0)
         return bi_json_path_error(at, "there is nothing to read");
-    if (!wrap(&wrapped, data, size, alloc))
-        return out_of_memory();
+    char *wrapped = wrap(data, size, pad, alloc, &wrapped_size);
+    if (wrapped == NULL)
+        return bi_type_out_of_memory();
 
-    int code = load(&wrapped, json);
+    int code = load(wrapped, wrapped_size, pad, json);
     if (code == BIDE_EINVAL)
-        code = load(&wrapped, json);
-    bi_alloc_free(alloc, wrapped.text);
+        code = load(wrapped, wrapped_size, pad, json);
+    bi_alloc_free(alloc, wrapped);
     if (code == BIDE_ENOMEM)
-        return out_of_memory();
+        return bi_type_out_of_memory();
     return code == BIDE_OK ? BIDE_OK : report_syntax_error(at, data, size);
 }
 
 int bi_type_decode_json(const bide_type *type, const void *data, size_t size,
                         const struct bi_alloc *alloc, void **value)
 {
-    struct json_path at = bi_json_path_root(type->name);
+    const struct json_path at = {.name = type->name};
     struct arena arena;
     json_t *json = NULL;
     int code = parse(&at, data, size, alloc, &json);
@@ -462,18 +388,17 @@ int bi_type_decode_json(const bide_type *type, const void *data, size_t size,
 
     /* The first piece: its address frees the arena, also after an error in the middle. */
     void *read = NULL;
-
-    if (bi_arena_init(&arena, alloc, type->size, size < PREALLOCATE_MAX ? size : PREALLOCATE_MAX) ==
-        BIDE_OK) {
-        read = bi_arena_alloc(&arena, type->size);
+    size_t extra = size < PREALLOCATE_MAX ? size : PREALLOCATE_MAX;
+    if (bi_type_arena_init(&arena, alloc, type->size, extra) == BIDE_OK) {
+        read = bi_type_arena_alloc(&arena, type->size);
         code = read_struct(&arena, &at, type, json, read);
     } else {
-        code = out_of_memory();
+        code = bi_type_out_of_memory();
     }
     json_decref(json);
     if (code == BIDE_OK)
         *value = read;
     else
-        bi_arena_free(read);
+        bide_decoded_free(read);
     return code;
 }

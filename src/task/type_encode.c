@@ -7,7 +7,6 @@
  *
  * Failure    write_*() return NULL with encoder->code and the last error set.
  */
-#include "task/json_path.h"
 #include "task/type.h"
 #include "util/base64.h"
 
@@ -30,29 +29,19 @@ struct encoder {
 static json_t *write_struct(struct encoder *encoder, const struct json_path *at,
                             const bide_type *type, const void *from);
 
-static json_t *failed(struct encoder *encoder, int code)
-{
-    encoder->code = code;
-    return NULL;
-}
+/* Returns NULL: `return REJECT(encoder, at, "it is NULL");` */
+#define REJECT(encoder, at, ...) \
+    ((encoder)->code = bi_json_path_error((at), __VA_ARGS__), (json_t *)NULL)
 
 /* NULL from jansson means out of memory: everything else is checked before. */
 static json_t *check_allocated(struct encoder *encoder, json_t *json)
 {
     if (json == NULL)
-        encoder->code = bi_last_error_set(BIDE_ENOMEM, "%s", bide_code_text(BIDE_ENOMEM));
+        encoder->code = bi_type_out_of_memory();
     return json;
 }
 
 /* ---- single values ---- */
-
-static json_t *write_bool(const void *from)
-{
-    /* As a byte: reading a bool that holds neither 0 nor 1 is undefined. */
-    unsigned char byte;
-    memcpy(&byte, from, 1);
-    return json_boolean(byte != 0);
-}
 
 static json_t *write_integer(struct encoder *encoder, const bide_field *field, const void *from)
 {
@@ -95,7 +84,7 @@ static json_t *write_double(struct encoder *encoder, const struct json_path *at,
     if (field->size != sizeof(value))
         value = isfinite(narrow) ? shortest_double(narrow) : (double)narrow;
     if (!isfinite(value))
-        return failed(encoder, bi_json_path_error(at, "%g cannot be written as JSON", value));
+        return REJECT(encoder, at, "%g cannot be written as JSON", value);
 
     /* 15 digits are shorter but not always exact; one double that needs 17 decides for all. */
     snprintf(text, sizeof(text), "%.15g", value);
@@ -142,32 +131,26 @@ static bool is_utf8(const char *text, size_t length)
     return true;
 }
 
-static json_t *write_chars(struct encoder *encoder, const struct json_path *at, const char *text,
-                           size_t length)
+/* A string that the member points to, or a char array. */
+static json_t *write_text(struct encoder *encoder, const struct json_path *at,
+                          const bide_field *field, const void *from)
 {
-    if (!is_utf8(text, length))
-        return failed(encoder, bi_json_path_error(at, "the text is not UTF-8"));
-    return check_allocated(encoder, json_stringn_nocheck(text, length));
-}
+    const char *text = from;
+    size_t max = field->size;
 
-static json_t *write_text(struct encoder *encoder, const struct json_path *at, const void *from)
-{
-    const char *text;
-    memcpy(&text, from, sizeof(text));
+    if (field->kind == BIDE_KIND_TEXT) {
+        memcpy(&text, from, sizeof(text));
+        max = SIZE_MAX;
+    }
     if (text == NULL)
-        return failed(encoder, bi_json_path_error(at, "it is NULL"));
-    return write_chars(encoder, at, text, strlen(text));
-}
-
-static json_t *write_array_of_chars(struct encoder *encoder, const struct json_path *at,
-                                    const bide_field *field, const void *from)
-{
+        return REJECT(encoder, at, "it is NULL");
     /* strlen() would read past an array that is not terminated. */
-    const char *end = memchr(from, 0, field->size);
-    if (end == NULL)
-        return failed(encoder, bi_json_path_error(at, "the text does not end within its %zu bytes",
-                                                  field->size));
-    return write_chars(encoder, at, from, (size_t)(end - (const char *)from));
+    size_t length = max == SIZE_MAX ? strlen(text) : strnlen(text, max);
+    if (length == max)
+        return REJECT(encoder, at, "the text does not end within its %zu bytes", max);
+    if (!is_utf8(text, length))
+        return REJECT(encoder, at, "the text is not UTF-8");
+    return check_allocated(encoder, json_stringn_nocheck(text, length));
 }
 
 static json_t *write_bytes(struct encoder *encoder, const struct json_path *at, const void *from)
@@ -176,7 +159,7 @@ static json_t *write_bytes(struct encoder *encoder, const struct json_path *at, 
 
     memcpy(&slice, from, sizeof(slice));
     if (slice.data == NULL && slice.size > 0)
-        return failed(encoder, bi_json_path_error(at, "it is NULL and has %zu bytes", slice.size));
+        return REJECT(encoder, at, "it is NULL and has %zu bytes", slice.size);
 
     /* SIZE_MAX: the encoded size does not fit. */
     size_t length = bi_base64_encoded_size(slice.size);
@@ -195,16 +178,16 @@ static json_t *write_value(struct encoder *encoder, const struct json_path *at,
 {
     switch (field->kind) {
     case BIDE_KIND_BOOL:
-        return write_bool(from);
+        /* As a byte: reading a bool that holds neither 0 nor 1 is undefined. */
+        return json_boolean(*(const unsigned char *)from != 0);
     case BIDE_KIND_INT:
     case BIDE_KIND_UINT:
         return write_integer(encoder, field, from);
     case BIDE_KIND_DOUBLE:
         return write_double(encoder, at, field, from);
     case BIDE_KIND_TEXT:
-        return write_text(encoder, at, from);
     case BIDE_KIND_CHARS:
-        return write_array_of_chars(encoder, at, field, from);
+        return write_text(encoder, at, field, from);
     case BIDE_KIND_BYTES:
         return write_bytes(encoder, at, from);
     default:
@@ -227,28 +210,33 @@ static const char *values_of(const bide_field *field, const char *base)
 /* An optional field without a value is omitted. An array is never missing: it may be empty. */
 static bool is_missing(const bide_field *field, const char *base)
 {
-    const void *pointer;
+    bide_slice slice = {NULL, 0};
     const char *values = values_of(field, base);
 
     if (!field->optional || field->shape == BIDE_SHAPE_ARRAY)
         return false;
-    if (field->has) {
-        unsigned char has;
-        memcpy(&has, base + field->has_offset, 1);
-        return has == 0;
-    }
+    if (field->has)
+        return *(const unsigned char *)(base + field->has_offset) == 0;
     if (field->shape == BIDE_SHAPE_POINTER)
         return values == NULL;
-    if (field->kind == BIDE_KIND_BYTES) {
-        bide_slice slice;
-        memcpy(&slice, values, sizeof(slice));
-        return slice.data == NULL && slice.size == 0;
-    }
-    if (field->kind != BIDE_KIND_TEXT)
+    if (field->kind != BIDE_KIND_BYTES && field->kind != BIDE_KIND_TEXT)
         return false;
 
-    memcpy(&pointer, values, sizeof(pointer));
-    return pointer == NULL;
+    /* A text is a pointer alone. */
+    memcpy(&slice, values, field->kind == BIDE_KIND_TEXT ? sizeof(slice.data) : sizeof(slice));
+    return slice.data == NULL && slice.size == 0;
+}
+
+/* Takes json, which may be NULL after an error. False: the array is released. */
+static bool append_to(struct encoder *encoder, json_t *array, json_t *json)
+{
+    if (json != NULL && json_array_append_new(array, json) == 0)
+        return true;
+    /* append_new() has released json also when it failed. */
+    if (json != NULL)
+        check_allocated(encoder, NULL);
+    json_decref(array);
+    return false;
 }
 
 static json_t *write_array(struct encoder *encoder, const struct json_path *at,
@@ -259,113 +247,72 @@ static json_t *write_array(struct encoder *encoder, const struct json_path *at,
 
     memcpy(&count, base + field->count_offset, sizeof(count));
     if (values == NULL && count > 0)
-        return failed(encoder, bi_json_path_error(at, "it is NULL and has %zu elements", count));
+        return REJECT(encoder, at, "it is NULL and has %zu elements", count);
 
     json_t *array = check_allocated(encoder, json_array());
     for (size_t i = 0; array != NULL && i < count; i++) {
-        struct json_path element = bi_json_path_element(at, i);
+        const struct json_path element = {.parent = at, .index = i, .depth = at->depth};
         json_t *json = write_value(encoder, &element, field, values + i * field->size);
-        if (json != NULL && json_array_append_new(array, json) == 0)
-            continue;
-        /* append_new() has released json also when it failed. */
-        if (json != NULL)
-            check_allocated(encoder, NULL);
-        json_decref(array);
-        return NULL;
+        if (!append_to(encoder, array, json))
+            array = NULL;
     }
 
     return array;
 }
 
-/* The field must not be missing. */
+/* The field must not be missing. at: the struct that it belongs to. */
 static json_t *write_field(struct encoder *encoder, const struct json_path *at,
                            const bide_field *field, const char *base)
 {
-    struct json_path here = bi_json_path_field(at, field->name);
+    const struct json_path here = {.parent = at, .name = field->name, .depth = at->depth + 1};
     if (field->shape == BIDE_SHAPE_ARRAY)
         return write_array(encoder, &here, field, base);
     return write_value(encoder, &here, field, values_of(field, base));
 }
 
-static int add_field(struct encoder *encoder, const struct json_path *at, const bide_field *field,
-                     const char *base, json_t *object)
-{
-    /* set_new() would replace the first one silently. */
-    if (json_object_get(object, field->name) != NULL)
-        return encoder->code = bi_json_path_error(at, "two fields are called %s", field->name);
-
-    json_t *json = write_field(encoder, at, field, base);
-    if (json == NULL)
-        return encoder->code;
-
-    if (json_object_set_new(object, field->name, json) != 0)
-        check_allocated(encoder, NULL);
-    return encoder->code;
-}
-
 static json_t *write_struct(struct encoder *encoder, const struct json_path *at,
                             const bide_type *type, const void *from)
 {
-    struct json_path inside = bi_json_path_descend(at);
-
     /* Also ends a cycle of pointers. */
     if (at->depth > BIDE_NESTING_MAX)
-        return failed(encoder,
-                      bi_json_path_error(at, "more than %d structs in structs", BIDE_NESTING_MAX));
+        return REJECT(encoder, at, "more than %d structs in structs", BIDE_NESTING_MAX);
 
     json_t *object = check_allocated(encoder, json_object());
-    for (size_t i = 0; object != NULL && i < type->field_count; i++) {
+    for (size_t i = 0; encoder->code == BIDE_OK && i < type->field_count; i++) {
         const bide_field *field = &type->fields[i];
-        if (is_missing(field, from) || add_field(encoder, &inside, field, from, object) == BIDE_OK)
+        if (is_missing(field, from))
             continue;
-        json_decref(object);
-        return NULL;
+        /* set_new() would replace the first one silently. */
+        if (json_object_get(object, field->name) != NULL) {
+            encoder->code = bi_json_path_error(at, "two fields are called %s", field->name);
+            break;
+        }
+        json_t *json = write_field(encoder, at, field, from);
+        if (json != NULL && json_object_set_new(object, field->name, json) != 0)
+            check_allocated(encoder, NULL);
     }
-
-    return object;
+    if (encoder->code == BIDE_OK)
+        return object;
+    json_decref(object);
+    return NULL;
 }
 
 /* ---- the text ---- */
-
-struct text {
-    char *bytes;
-    size_t room;
-    size_t size; /* of the whole text, also of what did not fit */
-};
-
-static int append(const char *bytes, size_t size, void *user)
-{
-    struct text *text = user;
-    /* What does not fit is only counted. */
-    if (text->size <= text->room && size <= text->room - text->size)
-        memcpy(text->bytes + text->size, bytes, size);
-    text->size += size;
-    return 0;
-}
-
-static bool dump(const json_t *json, int digits, struct text *text)
-{
-    size_t flags = JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(digits);
-    return json_dump_callback(json, append, text, flags) == 0;
-}
 
 /* Dumps to the stack first, which also measures. A larger text is dumped again into a buffer of its
  * exact size: no copy, and no buffer that grows. */
 static bide_buf *dump_to_buf(const json_t *json, int digits)
 {
     char small[STACK_TEXT_SIZE];
+    size_t flags = JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(digits);
+    size_t size = json_dumpb(json, small, sizeof(small), flags);
     void *bytes;
-    struct text text = {small, sizeof(small), 0};
-    if (!dump(json, digits, &text))
-        return NULL;
-    if (text.size <= text.room)
-        return bide_buf_new(small, text.size);
 
-    bide_buf *buf = bi_buf_alloc(text.size, &bytes);
-    text = (struct text){bytes, text.size, 0};
-    if (buf != NULL && dump(json, digits, &text))
+    if (size <= sizeof(small)) /* 0: out of memory */
+        return size == 0 ? NULL : bide_buf_new(small, size);
+    bide_buf *buf = bi_buf_alloc(size, &bytes);
+    if (buf != NULL && json_dumpb(json, bytes, size, flags) == size)
         return buf;
-
     bide_buf_unref(buf);
     return NULL;
 }
@@ -380,7 +327,7 @@ static int finish(struct encoder *encoder, json_t *json, bide_buf **out)
 
     json_decref(json);
     if (buf == NULL)
-        return bi_last_error_set(BIDE_ENOMEM, "%s", bide_code_text(BIDE_ENOMEM));
+        return bi_type_out_of_memory();
 
     *out = buf;
     return BIDE_OK;
@@ -389,7 +336,7 @@ static int finish(struct encoder *encoder, json_t *json, bide_buf **out)
 int bi_type_encode_json(const bide_type *type, const void *value, bide_buf **json)
 {
     struct encoder encoder = {.code = BIDE_OK, .digits = 15};
-    struct json_path at = bi_json_path_root(type->name);
+    const struct json_path at = {.name = type->name};
     return finish(&encoder, write_struct(&encoder, &at, type, value), json);
 }
 
@@ -402,46 +349,33 @@ static bool next_name(const char **list, bide_slice *name)
     if (begin == NULL)
         return false;
 
-    const char *end = strchr(begin, ',');
-    *list = end == NULL ? NULL : end + 1;
-    size_t size = end == NULL ? strlen(begin) : (size_t)(end - begin);
-    while (size > 0 && *begin == ' ') {
-        begin++;
-        size--;
-    }
-
+    begin += strspn(begin, " ");
+    size_t size = strcspn(begin, ",");
+    *list = begin[size] == 0 ? NULL : begin + size + 1;
     while (size > 0 && begin[size - 1] == ' ')
         size--;
     *name = (bide_slice){begin, size};
     return true;
 }
 
-static const bide_field *find_field(const bide_type *type, bide_slice name)
-{
-    for (size_t i = 0; i < type->field_count; i++) {
-        const char *other = type->fields[i].name;
-        if (strlen(other) == name.size && memcmp(other, name.data, name.size) == 0)
-            return &type->fields[i];
-    }
-    return NULL;
-}
-
 /* The JSON of one field of a key; null if the field is missing. */
 static json_t *write_key_part(struct encoder *encoder, const struct json_path *at,
                               const bide_type *type, bide_slice name, const void *value)
 {
-    const bide_field *field = find_field(type, name);
+    const bide_field *field = type->fields, *end = type->fields + type->field_count;
     int shown = name.size < 60 ? (int)name.size : 60;
-    if (field == NULL)
-        return failed(encoder, bi_json_path_error(at, "there is no field \"%.*s\" to make a key of",
-                                                  shown, (const char *)name.data));
+
+    while (field < end &&
+           (strlen(field->name) != name.size || memcmp(field->name, name.data, name.size) != 0))
+        field++;
+    if (field == end)
+        return REJECT(encoder, at, "there is no field \"%.*s\" to make a key of", shown,
+                      (const char *)name.data);
     if (field->shape != BIDE_SHAPE_ONE || field->kind == BIDE_KIND_STRUCT ||
         field->kind == BIDE_KIND_BYTES)
-        return failed(encoder,
-                      bi_json_path_error(at,
-                                         "no key can be made of \"%.*s\": only of numbers, "
-                                         "texts, true and false",
-                                         shown, (const char *)name.data));
+        return REJECT(encoder, at,
+                      "no key can be made of \"%.*s\": only of numbers, texts, true and false",
+                      shown, (const char *)name.data);
     return is_missing(field, value) ? json_null() : write_field(encoder, at, field, value);
 }
 
@@ -469,7 +403,7 @@ static int make_single_key(struct encoder *encoder, const struct json_path *at, 
 int bi_type_encode_key(const bide_type *type, const char *fields, const void *value, bide_buf **key)
 {
     struct encoder encoder = {.code = BIDE_OK, .digits = 15};
-    struct json_path at = bi_json_path_root(type->name);
+    const struct json_path at = {.name = type->name};
     bide_slice name;
 
     if (strchr(fields, ',') == NULL) {
@@ -481,13 +415,8 @@ int bi_type_encode_key(const bide_type *type, const char *fields, const void *va
     /* Several fields: a JSON array, which keeps ("a,b", "c") and ("a", "b,c") apart. */
     json_t *array = check_allocated(&encoder, json_array());
     while (array != NULL && next_name(&fields, &name)) {
-        json_t *json = write_key_part(&encoder, &at, type, name, value);
-        if (json != NULL && json_array_append_new(array, json) == 0)
-            continue;
-        if (json != NULL)
-            check_allocated(&encoder, NULL);
-        json_decref(array);
-        array = NULL;
+        if (!append_to(&encoder, array, write_key_part(&encoder, &at, type, name, value)))
+            array = NULL;
     }
 
     return finish(&encoder, array, key);

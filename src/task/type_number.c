@@ -14,51 +14,11 @@
 
 #define EXACT_MAX 9007199254740991.0 /* 2^53-1: larger doubles may have been rounded */
 
-static uint64_t load(size_t size, const void *member)
+/* Where the low `size` bytes of a uint64_t are. */
+static size_t low_offset(size_t size)
 {
-    uint8_t u8;
-    uint16_t u16;
-    uint32_t u32;
-    uint64_t u64;
-
-    switch (size) {
-    case 1:
-        memcpy(&u8, member, 1);
-        return u8;
-    case 2:
-        memcpy(&u16, member, 2);
-        return u16;
-    case 4:
-        memcpy(&u32, member, 4);
-        return u32;
-    default:
-        assert(size == 8);
-        memcpy(&u64, member, 8);
-        return u64;
-    }
-}
-
-static void store(size_t size, void *member, uint64_t bits)
-{
-    uint8_t u8 = (uint8_t)bits;
-    uint16_t u16 = (uint16_t)bits;
-    uint32_t u32 = (uint32_t)bits;
-
-    switch (size) {
-    case 1:
-        memcpy(member, &u8, 1);
-        break;
-    case 2:
-        memcpy(member, &u16, 2);
-        break;
-    case 4:
-        memcpy(member, &u32, 4);
-        break;
-    default:
-        assert(size == 8);
-        memcpy(member, &bits, 8);
-        break;
-    }
+    assert(size == 1 || size == 2 || size == 4 || size == 8);
+    return __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? 0 : sizeof(uint64_t) - size;
 }
 
 static uint64_t sign_bit(size_t size)
@@ -68,7 +28,8 @@ static uint64_t sign_bit(size_t size)
 
 struct integer bi_type_number_get(bide_kind kind, size_t size, const void *member)
 {
-    uint64_t bits = load(size, member);
+    uint64_t bits = 0;
+    memcpy((char *)&bits + low_offset(size), member, size);
     if (kind == BIDE_KIND_UINT || (bits & sign_bit(size)) == 0)
         return (struct integer){false, false, bits};
 
@@ -91,8 +52,9 @@ int bi_type_number_set(bide_kind kind, size_t size, void *member, struct integer
     if (number.overflow || number.magnitude > limit.magnitude)
         return number.negative ? -1 : 1;
 
-    /* store() truncates to the member; the limits were checked above. */
-    store(size, member, number.negative ? 0 - number.magnitude : number.magnitude);
+    /* The limits were checked above: the low bytes are the whole number. */
+    uint64_t bits = number.negative ? 0 - number.magnitude : number.magnitude;
+    memcpy(member, (const char *)&bits + low_offset(size), size);
     return 0;
 }
 

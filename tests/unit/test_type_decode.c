@@ -3,7 +3,6 @@
  * JSON as structs: what is read, and what is refused with which sentence.
  */
 #include "alloc_fixture.h"
-#include "task/arena.h"
 #include "task/type.h"
 #include "typed.h"
 #include "unit.h"
@@ -579,7 +578,7 @@ static void lack_of_our_memory_is_told_and_leaves_nothing(void **state)
         code = bi_type_decode_json(bide_type_of_some(), json, strlen(json), &alloc, &value);
         assert_true(code == BIDE_OK || code == BIDE_ENOMEM);
         if (code == BIDE_OK)
-            bi_arena_free(value);
+            bide_decoded_free(value);
         else
             assert_null(value);
         assert_int_equal(test.blocks, 0);
