@@ -26,21 +26,17 @@
 
 /* ---- building ---- */
 
-static bide_slice error_of(const struct ack *ack)
-{
-    return (bide_slice){ack->error, ack->error_size};
-}
-
 void bi_ack_prepare(struct ack *ack)
 {
     assert(!ack->downgraded || ack->op.kind != BIDE_OP_DONE); /* downgrade() has replaced it */
     ack->completed = false;
 
     /* The slices point into the ack, which the syncer has perhaps copied since the last attempt. */
+    const bide_slice error = {ack->error, strlen(ack->error)};
     if (ack->op.kind == BIDE_OP_FAIL)
-        ack->op.fail.error = error_of(ack);
+        ack->op.fail.error = error;
     else if (ack->op.kind == BIDE_OP_BURY && !ack->downgraded)
-        ack->op.bury.reason = error_of(ack);
+        ack->op.bury.reason = error;
     else if (ack->op.kind == BIDE_OP_DONE)
         ack->op.finish.buf = ack->result;
 }
@@ -49,7 +45,7 @@ void bi_ack_clear(struct ack *ack)
 {
     bide_buf_unref(ack->result);
     ack->result = NULL;
-    ack->error_size = 0;
+    ack->error[0] = 0;
 }
 
 static void begin(struct ack *ack, const struct bide_context *context)
@@ -91,10 +87,8 @@ static void set_fail(struct ack *ack, int64_t retry_in_ms)
     ack->op.fail = (bide_fail_args){.id = ack->id, .token = ack->token, .retry_in_ms = retry_in_ms};
 }
 
-static void make_done(struct ack *ack, struct bide_context *context)
+static void set_done(struct ack *ack, struct bide_context *context)
 {
-    begin(ack, context);
-
     /* Nothing is retained: a delete does the same, and every backend supports it. */
     if (context->retain_ms == 0 || (context->retain_ms < 0 && context->job.retain_ms == 0)) {
         set_lease(ack, BIDE_OP_DELETE);
@@ -108,59 +102,10 @@ static void make_done(struct ack *ack, struct bide_context *context)
         .id = ack->id, .token = ack->token, .keep = true, .retain_ms = context->retain_ms};
 }
 
-static void copy_error(struct ack *ack, const struct bide_context *context)
-{
-    assert(context->error_size <= sizeof(ack->error));
-    memcpy(ack->error, context->error, context->error_size);
-    ack->error_size = context->error_size;
-}
-
-static void make_retry(struct ack *ack, struct bide_context *context)
-{
-    begin(ack, context);
-    copy_error(ack, context);
-    set_fail(ack, context->delay_ms);
-}
-
-static void make_bury(struct ack *ack, struct bide_context *context)
-{
-    begin(ack, context);
-    copy_error(ack, context);
-    ack->op.kind = BIDE_OP_BURY;
-    ack->op.bury = (bide_bury_args){.id = ack->id, .token = ack->token, .priority = BIDE_KEEP};
-}
-
-static void make_snooze(struct ack *ack, struct bide_context *context)
-{
-    int64_t base_ms = context->job.backoff_base_ms;
-    begin(ack, context);
-    set_release(ack, context->delay_ms >= 0 ? context->delay_ms
-                     : base_ms > 0          ? base_ms
-                                            : FIRST_RETRY_MS);
-}
-
 void bi_ack_give_back(struct ack *ack, struct bide_context *context)
 {
     begin(ack, context);
     set_lease(ack, BIDE_OP_GIVE_BACK);
-}
-
-struct outcome_row {
-    int outcome;
-    void (*make)(struct ack *ack, struct bide_context *context);
-};
-
-static const struct outcome_row *find_outcome(int outcome)
-{
-    static const struct outcome_row table[] = {
-        {BIDE_DONE, make_done},     {BIDE_RETRY, make_retry},           {BIDE_BURY, make_bury},
-        {BIDE_SNOOZE, make_snooze}, {BIDE_GIVE_BACK, bi_ack_give_back},
-    };
-
-    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
-        if (table[i].outcome == outcome)
-            return &table[i];
-    return NULL;
 }
 
 /* Writes the error text of a handler that returned a bare number. If it is the code of the last
@@ -183,11 +128,10 @@ int bi_ack_check_outcome(struct bide_context *context, int outcome)
     if (outcome == BIDE_DONE || outcome == BIDE_SNOOZE || outcome == BIDE_GIVE_BACK)
         return outcome;
 
-    bool known = find_outcome(outcome) != NULL;
-    if (context->error_size == 0 && known)
-        context->error_size =
-            (size_t)snprintf(context->error, sizeof(context->error), "the handler gave no reason");
-    else if (context->error_size == 0)
+    bool known = outcome == BIDE_RETRY || outcome == BIDE_BURY;
+    if (context->error[0] == 0 && known)
+        snprintf(context->error, sizeof(context->error), "the handler gave no reason");
+    else if (context->error[0] == 0)
         describe_code(context, outcome);
 
     return known ? outcome : BIDE_RETRY;
@@ -195,10 +139,32 @@ int bi_ack_check_outcome(struct bide_context *context, int outcome)
 
 void bi_ack_make(struct ack *ack, struct bide_context *context, int outcome, int stop_reason)
 {
+    int64_t delay_ms = context->delay_ms, base_ms = context->job.backoff_base_ms;
+
     if (outcome != BIDE_DONE && stop_reason == BIDE_REASON_STOPPING)
-        bi_ack_give_back(ack, context);
-    else
-        find_outcome(outcome)->make(ack, context); /* bi_ack_check_outcome() maps the others */
+        outcome = BIDE_GIVE_BACK;
+    begin(ack, context);
+    if (outcome == BIDE_RETRY || outcome == BIDE_BURY)
+        memcpy(ack->error, context->error, sizeof(ack->error));
+
+    switch (outcome) {
+    case BIDE_DONE:
+        set_done(ack, context);
+        break;
+    case BIDE_RETRY:
+        set_fail(ack, delay_ms);
+        break;
+    case BIDE_BURY:
+        ack->op.kind = BIDE_OP_BURY;
+        ack->op.bury = (bide_bury_args){.id = ack->id, .token = ack->token, .priority = BIDE_KEEP};
+        break;
+    case BIDE_SNOOZE:
+        set_release(ack, delay_ms >= 0 ? delay_ms : base_ms > 0 ? base_ms : FIRST_RETRY_MS);
+        break;
+    default:
+        assert(outcome == BIDE_GIVE_BACK); /* bi_ack_check_outcome() maps the others */
+        set_lease(ack, BIDE_OP_GIVE_BACK);
+    }
 }
 
 /* ---- completion ---- */
@@ -220,19 +186,9 @@ static void emit(const struct ack *ack, const bide_worker *worker, bide_work_kin
     bi_worker_emit(worker, &event);
 }
 
-/* The error text with a final NUL, for an event. */
-static const char *text_of(const struct ack *ack, char *room)
-{
-    memcpy(room, ack->error, ack->error_size);
-    room[ack->error_size] = 0;
-    return room;
-}
-
 static void emit_accepted(const struct ack *ack, const bide_worker *worker)
 {
-    char room[TASK_ERROR_SIZE + 1];
     const bide_op *op = &ack->op;
-    const char *text = text_of(ack, room);
     bide_state state = op->kind == BIDE_OP_FAIL ? op->fail.state : BIDE_STATE_READY;
 
     /* The kind of the op alone does not determine the event: a fail may have buried the job, or
@@ -240,17 +196,16 @@ static void emit_accepted(const struct ack *ack, const bide_worker *worker)
     if (op->kind == BIDE_OP_DELETE || op->kind == BIDE_OP_DONE || op->kind == BIDE_OP_RESULT)
         emit(ack, worker, BIDE_WORK_DONE, BIDE_OK, "", 0);
     else if (ack->cancelled || state == BIDE_STATE_GONE)
-        emit(ack, worker, BIDE_WORK_CANCELLED, BIDE_OK, text, 0);
+        emit(ack, worker, BIDE_WORK_CANCELLED, BIDE_OK, ack->error, 0);
     else if (op->kind == BIDE_OP_BURY || state == BIDE_STATE_BURIED)
-        emit(ack, worker, BIDE_WORK_BURIED, BIDE_OK, text, 0);
+        emit(ack, worker, BIDE_WORK_BURIED, BIDE_OK, ack->error, 0);
     else if (op->kind == BIDE_OP_FAIL)
-        emit(ack, worker, BIDE_WORK_RETRIED, BIDE_OK, text, op->fail.delay_ms);
+        emit(ack, worker, BIDE_WORK_RETRIED, BIDE_OK, ack->error, op->fail.delay_ms);
     else if (op->kind == BIDE_OP_GIVE_BACK)
         emit(ack, worker, BIDE_WORK_INTERRUPTED, BIDE_OK, "", 0);
-    else if (ack->error_size > 0)
-        emit(ack, worker, BIDE_WORK_RETRIED, BIDE_OK, text, op->release.delay_ms);
     else
-        emit(ack, worker, BIDE_WORK_SNOOZED, BIDE_OK, "", op->release.delay_ms);
+        emit(ack, worker, ack->error[0] != 0 ? BIDE_WORK_RETRIED : BIDE_WORK_SNOOZED, BIDE_OK,
+             ack->error, op->release.delay_ms);
 }
 
 static bool is_transient(int code)
@@ -279,47 +234,32 @@ static bool downgrade(struct ack *ack)
     return !downgraded;
 }
 
-/* A result above the limit of the queue makes the handler fail: a job must not be done without its
- * result. */
-static void reject_result(struct ack *ack)
-{
-    size_t size = bide_buf_size(ack->result);
-    bi_ack_clear(ack);
-    ack->error_size =
-        (size_t)snprintf(ack->error, sizeof(ack->error), "the result is too big: %zu bytes", size);
-    set_fail(ack, BIDE_KEEP);
-}
-
-/* After BIDE_EUNKNOWN: does this code prove that the first attempt was applied? NOT_FOUND for a
- * delete does. LEASE_LOST does not: the server may have restarted and dropped all leases. */
-static bool was_applied(const struct ack *ack, int code)
-{
-    return ack->maybe_applied && ack->op.kind == BIDE_OP_DELETE && code == BIDE_NOT_FOUND;
-}
-
-/* After BIDE_EUNKNOWN of a done, LEASE_LOST is ambiguous. Asks for the result: only a job that is
- * done has one, perhaps empty, so success proves that the first attempt was applied. */
-static bool query_result(struct ack *ack, int code)
-{
-    if (!ack->maybe_applied || ack->op.kind != BIDE_OP_DONE || code != BIDE_LEASE_LOST)
-        return false;
-    ack->op.kind = BIDE_OP_RESULT;
-    ack->op.fetch = (bide_fetch_args){.id = ack->id};
-    return true;
-}
-
 /* True: the ack is now another op, to be submitted without delay. */
 static bool adapt(struct ack *ack, int code)
 {
-    if (query_result(ack, code))
-        return true;
     if (code == BIDE_ENOTSUP)
         return downgrade(ack);
-    if (code != BIDE_TOO_BIG || ack->op.kind != BIDE_OP_DONE)
+    if (ack->op.kind != BIDE_OP_DONE)
         return false;
 
-    reject_result(ack);
-    return true;
+    /* After BIDE_EUNKNOWN of a done, LEASE_LOST is ambiguous. Ask for the result: only a job that is
+     * done has one, perhaps empty, so success proves that the first attempt was applied. */
+    if (code == BIDE_LEASE_LOST && ack->maybe_applied) {
+        ack->op.kind = BIDE_OP_RESULT;
+        ack->op.fetch = (bide_fetch_args){.id = ack->id};
+        return true;
+    }
+
+    /* A result above the limit of the queue makes the handler fail: a job must not be done without
+     * its result. */
+    if (code == BIDE_TOO_BIG) {
+        size_t size = bide_buf_size(ack->result);
+        bi_ack_clear(ack);
+        snprintf(ack->error, sizeof(ack->error), "the result is too big: %zu bytes", size);
+        set_fail(ack, BIDE_KEEP);
+        return true;
+    }
+    return false;
 }
 
 static bool is_refused(int code)
@@ -342,7 +282,11 @@ bool bi_ack_complete(struct ack *ack, bide_worker *worker)
 {
     int code = ack->op.status;
     assert(code != BIDE_PENDING);
-    if (code == BIDE_OK || was_applied(ack, code)) {
+
+    /* After BIDE_EUNKNOWN of a delete, NOT_FOUND proves that the first attempt was applied.
+     * LEASE_LOST does not: the server may have restarted and dropped all leases. */
+    bool applied = ack->maybe_applied && ack->op.kind == BIDE_OP_DELETE && code == BIDE_NOT_FOUND;
+    if (code == BIDE_OK || applied) {
         /* A result was fetched only as a proof. */
         if (ack->op.kind == BIDE_OP_RESULT && code == BIDE_OK)
             bide_buf_unref(ack->op.fetch.buf);

@@ -1,5 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-#include "task/background.h"
+/*
+ * background - one thread per worker for everything that must happen while handlers run.
+ *
+ *     heartbeat    extends the leases of running jobs, and sends their progress
+ *     subscriber   receives cancels, and asks the handlers to stop
+ *     syncer       retries acks that the queue could not accept
+ *     health       pings the queue; here
+ *
+ * The thread sleeps until the first of them must run. The ops have no callbacks: in a completion
+ * callback blocking calls are rejected, and the event and health handlers of the program, which run
+ * on this thread, may make such calls.
+ */
+#include "task/worker_internal.h"
 #include "util/thread.h"
 
 #include <assert.h>
@@ -15,26 +27,32 @@
 
 /* ---- ops ---- */
 
-void bi_background_prepare_op(struct background *background, bide_op *op, bide_op_kind kind)
+void bi_background_submit(struct background *background, enum background_op op, bide_op_kind kind)
 {
-    op->kind = kind;
-    op->cq = background->cq;
-    op->done = NULL; /* completions are polled, see background.h */
-}
+    bide_op *const list[1] = {&background->ops[op]};
 
-void bi_background_submit(struct background *background, bide_op *op)
-{
-    bide_op *const list[1] = {op};
-    assert(op->cq == background->cq && op->done == NULL);
+    assert(!background->pending[op]); /* an op belongs to the queue until it completes */
+    background->pending[op] = true;
+    list[0]->kind = kind;
+    list[0]->cq = background->cq;
     bide_submit(background->worker->queue, list, 1);
 }
 
-bool bi_background_poll_op(bool *out, const bide_op *op)
+bool bi_background_poll(struct background *background, enum background_op op)
 {
-    if (!*out || op->status == BIDE_PENDING)
+    if (!background->pending[op] || background->ops[op].status == BIDE_PENDING)
         return false;
-    *out = false;
+    background->pending[op] = false;
     return true;
+}
+
+/* Is any op in flight; or, with `completed`, has one completed that was not polled since? */
+static bool has_ops(const struct background *background, bool completed)
+{
+    for (int i = 0; i < BACKGROUND_OPS; i++)
+        if (background->pending[i] && (!completed || background->ops[i].status != BIDE_PENDING))
+            return true;
+    return false;
 }
 
 struct bide_context *bi_background_lock_running(struct worker_thread *thread, uint64_t id,
@@ -64,8 +82,9 @@ static void report_health(struct background *background, int code, const char *t
 
 static void complete_ping(struct background *background)
 {
-    if (bi_background_poll_op(&background->pinging, &background->ping))
-        report_health(background, background->ping.status, background->ping.error);
+    const bide_op *ping = &background->ops[BACKGROUND_PING];
+    if (bi_background_poll(background, BACKGROUND_PING))
+        report_health(background, ping->status, ping->error);
 }
 
 static int64_t run_ping(struct background *background, int64_t now)
@@ -79,34 +98,28 @@ static int64_t run_ping(struct background *background, int64_t now)
 
     /* The last ping is still pending after a whole interval. It stays submitted: an op belongs to
      * the queue until it completes, so there is no room for a second one. */
-    if (background->pinging) {
+    if (background->pending[BACKGROUND_PING]) {
         report_health(background, BIDE_TIMED_OUT, "the queue does not answer");
         return background->ping_at;
     }
 
-    bi_background_prepare_op(background, &background->ping, BIDE_OP_PING);
-    background->pinging = true;
-    bi_background_submit(background, &background->ping);
+    bi_background_submit(background, BACKGROUND_PING, BIDE_OP_PING);
     complete_ping(background); /* submit may complete it, and does not wake the cq then */
     return background->ping_at;
 }
 
 /* ---- the thread ---- */
 
-/* Started handlers show as a change of the sum of all `runs`; no thread has to report them. */
-static int64_t next_active_check(struct background *background, int64_t now)
+static int64_t run_all(struct background *background, int64_t now)
 {
+    /* Started handlers show as a change of the sum of all `runs`; no thread has to report them. */
     uint64_t runs = 0;
     for (uint32_t i = 0; i < background->worker->options.threads; i++)
         runs += atomic_load_explicit(&background->worker->threads[i].runs, memory_order_relaxed);
     background->active = runs != background->runs;
     background->runs = runs;
-    return background->active ? now + ACTIVE_INTERVAL_US : NEVER;
-}
 
-static int64_t run_all(struct background *background, int64_t now)
-{
-    int64_t due = next_active_check(background, now);
+    int64_t due = background->active ? now + ACTIVE_INTERVAL_US : NEVER;
     due = bi_background_earlier(due, bi_heartbeat_run(background, now));
     due = bi_background_earlier(due, bi_subscriber_run(background, now));
     due = bi_background_earlier(due, bi_syncer_run(background, now));
@@ -120,22 +133,6 @@ static void complete_all(struct background *background)
     bi_subscriber_complete(background, now);
     bi_syncer_complete(background, now);
     complete_ping(background);
-}
-
-static bool has_pending_ops(const struct background *background)
-{
-    return background->touching || background->subscribing || background->receiving ||
-           background->querying || background->unsubscribing || background->pinging;
-}
-
-/* An op that completes within submit does not wake the cq. A query and a ping are polled where they
- * are submitted. */
-static bool has_completed_ops(const struct background *background)
-{
-    return (background->touching && background->touch.status != BIDE_PENDING) ||
-           (background->subscribing && background->subscribe.status != BIDE_PENDING) ||
-           (background->receiving && background->receive.status != BIDE_PENDING) ||
-           (background->unsubscribing && background->unsubscribe.status != BIDE_PENDING);
 }
 
 /*
@@ -157,8 +154,8 @@ static void run_once(struct background *background)
 
     int64_t now = bi_clock_boot();
     int64_t due = bi_background_earlier(promise, run_all(background, now));
-    if (has_completed_ops(background))
-        due = now;
+    if (has_ops(background, true))
+        due = now; /* an op that completes within submit does not wake the cq */
 
     /* Everything that was asked for before this store is part of `due`, or has woken the cq. */
     atomic_store(&background->wake_at, due);
@@ -173,7 +170,7 @@ static bool drain(struct background *background)
     bi_subscriber_stop(background);
     complete_all(background); /* the unsubscribe may have completed within submit */
     bool pending = bi_syncer_abandon(background);
-    return pending || has_pending_ops(background);
+    return pending || has_ops(background, false);
 }
 
 static void *background_main(void *arg)
@@ -188,7 +185,7 @@ static void *background_main(void *arg)
     /* bi_background_done() frees the memory of the ops, so the thread must outlive them. */
     while (drain(background))
         bide_cq_wait(background->cq, BIDE_FOREVER);
-    assert(background->subscription == NULL && !has_pending_ops(background));
+    assert(background->subscription == NULL && !has_ops(background, false));
 
     pthread_mutex_lock(&background->worker->lock);
     background->ended = true;

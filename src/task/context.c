@@ -62,7 +62,7 @@ void bi_context_begin(struct bide_context *context)
 {
     const struct entry *entry = context->entry;
     assert(entry != NULL && !context->running && context->fd < 0);
-    assert(context->result == NULL && context->error_size == 0); /* cleared after the last job */
+    assert(context->result == NULL && context->error[0] == 0); /* cleared after the last job */
 
     int64_t now = context->started = bi_clock_boot();
     int64_t limit_ms = entry->time_limit_ms;
@@ -148,7 +148,7 @@ void bi_context_clear(struct bide_context *context)
     bide_job_clear(&context->job);
     context->decoded = context->data = NULL;
     context->result = NULL;
-    context->error_size = 0;
+    context->error[0] = 0;
 }
 
 int64_t bi_context_next_deadline(const struct bide_context *context)
@@ -447,31 +447,32 @@ int bide_context_retain(bide_context *context, int64_t retain_ms)
     return BIDE_OK;
 }
 
-__attribute__((format(printf, 2, 0))) static void store_error(bide_context *context,
-                                                              const char *format, va_list args)
+/* delay_ms: of a retry; BIDE_KEEP: the job's backoff. */
+__attribute__((format(printf, 3, 0))) static void set_failure(bide_context *context,
+                                                              int64_t delay_ms, const char *format,
+                                                              va_list args)
 {
-    context->error_size = 0;
+    if (context == NULL)
+        return;
+    context->delay_ms = delay_ms;
+    context->error[0] = 0;
     if (format == NULL || vsnprintf(context->error, sizeof(context->error), format, args) < 0)
         return;
 
-    size_t size = strlen(context->error);
-
     /* A full buffer may have been truncated by vsnprintf in the middle of a character. The last
      * byte is given up so that truncate_utf8() can see whether it continues one. */
-    context->error_size =
-        size == sizeof(context->error) - 1 ? truncate_utf8(context->error, size, size - 1) : size;
+    size_t size = strlen(context->error);
+    if (size == sizeof(context->error) - 1)
+        context->error[truncate_utf8(context->error, size, size - 1)] = 0;
 }
 
 int bide_context_retry(bide_context *context, const char *format, ...)
 {
     va_list args;
-    if (context == NULL)
-        return BIDE_RETRY;
 
     va_start(args, format);
-    store_error(context, format, args);
+    set_failure(context, BIDE_KEEP, format, args);
     va_end(args);
-    context->delay_ms = BIDE_KEEP;
     return BIDE_RETRY;
 }
 
@@ -483,24 +484,19 @@ static int64_t clamp_delay(int64_t delay_ms)
 int bide_context_retry_in(bide_context *context, int64_t delay_ms, const char *format, ...)
 {
     va_list args;
-    if (context == NULL)
-        return BIDE_RETRY;
 
     va_start(args, format);
-    store_error(context, format, args);
+    set_failure(context, clamp_delay(delay_ms), format, args);
     va_end(args);
-    context->delay_ms = clamp_delay(delay_ms);
     return BIDE_RETRY;
 }
 
 int bide_context_bury(bide_context *context, const char *format, ...)
 {
     va_list args;
-    if (context == NULL)
-        return BIDE_BURY;
 
     va_start(args, format);
-    store_error(context, format, args);
+    set_failure(context, context == NULL ? BIDE_KEEP : context->delay_ms, format, args);
     va_end(args);
     return BIDE_BURY;
 }
@@ -527,7 +523,7 @@ static int call_handler(bide_context *context)
     const struct entry *entry = context->entry;
 
     /* Middleware may run the handler several times: forget what the last run has set. */
-    context->error_size = 0;
+    context->error[0] = 0;
     context->delay_ms = BIDE_KEEP;
     context->middleware_next++; /* past the end: a handler that calls next() is rejected */
     int outcome = entry->call(context, context->data, entry->function, entry->arg);

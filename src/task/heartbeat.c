@@ -7,7 +7,7 @@
  * due go into one TOUCH_MANY, with leases that become due within a tenth of their ttr: jobs that
  * started at about the same time then stay in the same call.
  */
-#include "task/background.h"
+#include "task/worker_internal.h"
 
 #include <assert.h>
 #include <string.h>
@@ -116,8 +116,8 @@ static int64_t run_thread(struct background *background, struct worker_thread *t
 
     /* There is one op for touches. While it is pending a due touch must wait for its completion,
      * which wakes this thread; returning its time would make the thread spin. */
-    int64_t due =
-        background->touching ? bi_context_next_deadline(context) : bi_context_next_due(context);
+    int64_t due = background->pending[BACKGROUND_TOUCH] ? bi_context_next_deadline(context)
+                                                        : bi_context_next_due(context);
     pthread_mutex_unlock(&context->lock);
 
     if (overran) /* without the lock: this calls the program */
@@ -125,41 +125,25 @@ static int64_t run_thread(struct background *background, struct worker_thread *t
     return due;
 }
 
-static void send_touches(struct background *background, int64_t now)
-{
-    if (background->item_count == 0)
-        return;
-
-    assert(!background->touching); /* the items belong to the op until it completes */
-    background->touched_at = now;
-    background->touching = true;
-    bi_background_prepare_op(background, &background->touch, BIDE_OP_TOUCH_MANY);
-    background->touch.touch_many =
-        (bide_touch_many_args){.items = background->items, .count = background->item_count};
-    bi_background_submit(background, &background->touch);
-}
-
 int64_t bi_heartbeat_run(struct background *background, int64_t now)
 {
     int64_t due = NEVER;
-    bool touches = !background->touching && is_due(background, now);
+    bool touches = !background->pending[BACKGROUND_TOUCH] && is_due(background, now);
+
     if (touches)
         background->item_count = 0;
     for (uint32_t i = 0; i < background->worker->options.threads; i++)
         due = bi_background_earlier(
             due, run_thread(background, &background->worker->threads[i], now, touches));
-    if (touches)
-        send_touches(background, now);
-    return due;
-}
 
-/* Newer progress, which has its own time, replaces what could not be sent. With the lock held. */
-static void schedule_retry(struct bide_context *context, const bide_touch_item *item, int64_t at)
-{
-    if (context->touch_at != NEVER)
-        context->touch_at = bi_background_earlier(context->touch_at, at);
-    if (item->progress.size > 0 && context->progress_at == NEVER)
-        context->progress_at = at;
+    /* The items belong to the op until it completes. */
+    if (touches && background->item_count > 0) {
+        background->touched_at = now;
+        background->ops[BACKGROUND_TOUCH].touch_many =
+            (bide_touch_many_args){.items = background->items, .count = background->item_count};
+        bi_background_submit(background, BACKGROUND_TOUCH, BIDE_OP_TOUCH_MANY);
+    }
+    return due;
 }
 
 static void apply_touch(struct background *background, size_t index, int64_t now)
@@ -189,20 +173,27 @@ static void apply_touch(struct background *background, size_t index, int64_t now
     }
     if (item->extend_ms == 0) /* the limit does not apply to a progress-only item */
         context->touch_refused = item->status == BIDE_TOUCH_LIMIT;
-    if (!taken && !lost)
-        schedule_retry(context, item, now + bi_background_earlier(ttr / 10, RETRY_US));
+    if (!taken && !lost) {
+        int64_t retry_at = now + bi_background_earlier(ttr / 10, RETRY_US);
+        if (context->touch_at != NEVER)
+            context->touch_at = bi_background_earlier(context->touch_at, retry_at);
+        /* Newer progress, which has its own time, replaces what could not be sent. */
+        if (item->progress.size > 0 && context->progress_at == NEVER)
+            context->progress_at = retry_at;
+    }
     pthread_mutex_unlock(&context->lock);
 }
 
 void bi_heartbeat_complete(struct background *background, int64_t now)
 {
-    if (!bi_background_poll_op(&background->touching, &background->touch))
+    int code = background->ops[BACKGROUND_TOUCH].status;
+    if (!bi_background_poll(background, BACKGROUND_TOUCH))
         return;
 
     /* An op that fails as a whole may leave the status of its items unset. */
     for (size_t i = 0; i < background->item_count; i++) {
-        if (background->touch.status < 0)
-            background->items[i].status = background->touch.status;
+        if (code < 0)
+            background->items[i].status = code;
         apply_touch(background, i, now);
     }
 }

@@ -13,29 +13,26 @@
  *              - query_all() increments `gaps` before it scans, and the thread reads `gaps` before
  *                it submits the reserve: a changed value means that a cancel may have been missed.
  */
-#include "task/background.h"
+#include "task/worker_internal.h"
 
 #include <assert.h>
 
 /* Between the end of a subscription, or an attempt that failed, and the next attempt. */
 #define RESUBSCRIBE_US 5000000
 
-static bool is_cancelled(struct background *background, uint64_t id)
-{
-    bool found = false;
-    pthread_mutex_lock(&background->lock);
-    for (size_t i = 0; i < CANCELS_MAX; i++)
-        found = found || background->cancelled_ids[i] == id;
-    pthread_mutex_unlock(&background->lock);
-    return found;
-}
-
 void bi_subscriber_check_cancel(struct background *background, struct worker_thread *thread)
 {
     struct bide_context *context = &thread->context;
     uint64_t cancels = atomic_load(&background->cancels);
     uint64_t missed = cancels - thread->cancels;
-    bool found = missed > 0 && is_cancelled(background, context->job.id);
+    bool found = false;
+
+    if (missed > 0) {
+        pthread_mutex_lock(&background->lock);
+        for (size_t i = 0; i < CANCELS_MAX; i++)
+            found = found || background->cancelled_ids[i] == context->job.id;
+        pthread_mutex_unlock(&background->lock);
+    }
 
     /* The ring has overwritten ids since the last check, or events were lost since the reserve. */
     bool may_have_missed = missed > CANCELS_MAX || atomic_load(&background->gaps) != thread->gaps;
@@ -66,13 +63,7 @@ static void apply_cancel(struct background *background, uint64_t id)
     background->cancelled_ids[atomic_load(&background->cancels) % CANCELS_MAX] = id;
     atomic_fetch_add(&background->cancels, 1);
     pthread_mutex_unlock(&background->lock);
-    for (uint32_t i = 0; i < background->worker->options.threads; i++) {
-        struct bide_context *context = &background->worker->threads[i].context;
-        pthread_mutex_lock(&context->lock);
-        if (context->running && context->job.id == id)
-            bi_context_request_stop(context, BIDE_REASON_CANCELLED);
-        pthread_mutex_unlock(&context->lock);
-    }
+    bi_worker_request_stop(background->worker, id, BIDE_REASON_CANCELLED);
 }
 
 /* ---- queries ---- */
@@ -143,30 +134,29 @@ static bool start_query(struct background *background, struct worker_thread *thr
     if (!running)
         return false;
 
-    assert(!background->querying);
-    bi_background_prepare_op(background, &background->query, BIDE_OP_JOB_STATS);
-    background->query.query = (bide_query_args){.id = id, .job = &background->queried};
+    background->ops[BACKGROUND_QUERY].query =
+        (bide_query_args){.id = id, .job = &background->queried};
     background->query_thread = thread;
-    background->querying = true;
-    bi_background_submit(background, &background->query);
+    bi_background_submit(background, BACKGROUND_QUERY, BIDE_OP_JOB_STATS);
     return true;
 }
 
 static void complete_query(struct background *background)
 {
-    if (!bi_background_poll_op(&background->querying, &background->query))
+    const bide_op *query = &background->ops[BACKGROUND_QUERY];
+    if (!bi_background_poll(background, BACKGROUND_QUERY))
         return;
 
-    bool found = background->query.status == BIDE_OK;
+    bool found = query->status == BIDE_OK;
     if (found && background->queried.cancel_wanted)
         apply_cancel(background, background->queried.id);
 
     /* A job that is not reserved any more was lost. The token shows whether the thread still runs
      * it under the lease that was queried. */
-    bool gone = found ? background->queried.state != BIDE_STATE_RESERVED
-                      : background->query.status == BIDE_NOT_FOUND;
+    bool gone =
+        found ? background->queried.state != BIDE_STATE_RESERVED : query->status == BIDE_NOT_FOUND;
     struct bide_context *context =
-        gone ? bi_background_lock_running(background->query_thread, background->query.query.id,
+        gone ? bi_background_lock_running(background->query_thread, query->query.id,
                                           background->query_token)
              : NULL;
     if (context != NULL) {
@@ -183,19 +173,20 @@ static int64_t run_queries(struct background *background, int64_t now)
 {
     int64_t due = NEVER;
     struct worker_thread *thread;
+    const bool *pending = &background->pending[BACKGROUND_QUERY];
 
-    if (background->querying || !atomic_load(&background->no_events))
+    if (*pending || !atomic_load(&background->no_events))
         return NEVER;
 
     /* Cleared before the scan: a thread that sets it meanwhile may already have been passed, and
      * must be seen in the next turn. */
     atomic_store(&background->no_events, background->subscription == NULL);
-    while (!background->querying && (thread = next_query(background, now, &due)) != NULL)
+    while (!*pending && (thread = next_query(background, now, &due)) != NULL)
         if (start_query(background, thread, now))
             complete_query(background);
-    if (background->querying)
+    if (*pending)
         atomic_store(&background->no_events, true); /* the rest of the scan is still to be done */
-    return background->querying || background->subscription != NULL ? NEVER : due;
+    return *pending || background->subscription != NULL ? NEVER : due;
 }
 
 /* ---- the subscription ---- */
@@ -205,35 +196,32 @@ void bi_subscriber_stop(struct background *background)
     if (background->subscription == NULL)
         return;
 
-    assert(!background->unsubscribing && !background->subscribing);
-    bi_background_prepare_op(background, &background->unsubscribe, BIDE_OP_UNSUBSCRIBE);
-    background->unsubscribe.subscription =
+    assert(!background->pending[BACKGROUND_SUBSCRIBE]);
+    background->ops[BACKGROUND_UNSUBSCRIBE].subscription =
         (bide_subscription_args){.handle = background->subscription};
     background->subscription = NULL;
-    background->unsubscribing = true;
-    bi_background_submit(background, &background->unsubscribe);
+    bi_background_submit(background, BACKGROUND_UNSUBSCRIBE, BIDE_OP_UNSUBSCRIBE);
 }
 
 static void start_receive(struct background *background)
 {
-    assert(background->subscription != NULL && !background->receiving);
-    bi_background_prepare_op(background, &background->receive, BIDE_OP_EVENTS);
-    background->receive.subscription = (bide_subscription_args){.handle = background->subscription,
-                                                                .timeout_ms = BIDE_FOREVER,
-                                                                .events = background->events,
-                                                                .event_max = EVENTS_PER_READ};
-    background->receiving = true;
-    bi_background_submit(background, &background->receive);
+    assert(background->subscription != NULL);
+    background->ops[BACKGROUND_RECEIVE].subscription =
+        (bide_subscription_args){.handle = background->subscription,
+                                 .timeout_ms = BIDE_FOREVER,
+                                 .events = background->events,
+                                 .event_max = EVENTS_PER_READ};
+    bi_background_submit(background, BACKGROUND_RECEIVE, BIDE_OP_EVENTS);
 }
 
 static void complete_receive(struct background *background, int64_t now)
 {
-    const bide_subscription_args *subscription = &background->receive.subscription;
+    const bide_op *receive = &background->ops[BACKGROUND_RECEIVE];
+    const bide_subscription_args *subscription = &receive->subscription;
+    int code = receive->status;
 
-    if (!bi_background_poll_op(&background->receiving, &background->receive))
+    if (!bi_background_poll(background, BACKGROUND_RECEIVE))
         return;
-
-    int code = background->receive.status;
     if (code != BIDE_OK && code != BIDE_TIMED_OUT) {
         bi_subscriber_stop(background);
         fall_back_to_queries(background, code, now);
@@ -252,14 +240,15 @@ static void complete_receive(struct background *background, int64_t now)
 
 static void complete_subscribe(struct background *background, int64_t now)
 {
-    if (!bi_background_poll_op(&background->subscribing, &background->subscribe))
+    const bide_op *subscribe = &background->ops[BACKGROUND_SUBSCRIBE];
+    if (!bi_background_poll(background, BACKGROUND_SUBSCRIBE))
         return;
-    if (background->subscribe.status != BIDE_OK) {
-        fall_back_to_queries(background, background->subscribe.status, now);
+    if (subscribe->status != BIDE_OK) {
+        fall_back_to_queries(background, subscribe->status, now);
         return;
     }
 
-    background->subscription = background->subscribe.subscription.handle;
+    background->subscription = subscribe->subscription.handle;
     if (atomic_load(&background->quit))
         return; /* drain() unsubscribes */
 
@@ -269,7 +258,7 @@ static void complete_subscribe(struct background *background, int64_t now)
 
 void bi_subscriber_complete(struct background *background, int64_t now)
 {
-    bi_background_poll_op(&background->unsubscribing, &background->unsubscribe);
+    bi_background_poll(background, BACKGROUND_UNSUBSCRIBE);
     complete_subscribe(background, now);
     complete_receive(background, now);
     complete_query(background);
@@ -277,18 +266,16 @@ void bi_subscriber_complete(struct background *background, int64_t now)
 
 static int64_t run_subscription(struct background *background, int64_t now)
 {
-    if (background->subscription != NULL || background->subscribing || background->unsubscribing ||
-        atomic_load(&background->quit))
+    if (background->subscription != NULL || background->pending[BACKGROUND_SUBSCRIBE] ||
+        background->pending[BACKGROUND_UNSUBSCRIBE] || atomic_load(&background->quit))
         return NEVER;
     if (now < background->subscribe_at)
         return background->subscribe_at;
 
-    bi_background_prepare_op(background, &background->subscribe, BIDE_OP_SUBSCRIBE);
-    background->subscribe.subscription =
+    background->ops[BACKGROUND_SUBSCRIBE].subscription =
         (bide_subscription_args){.kinds = 1u << BIDE_EVENT_CANCEL_WANTED};
-    background->subscribing = true;
     background->subscribe_at = NEVER;
-    bi_background_submit(background, &background->subscribe);
+    bi_background_submit(background, BACKGROUND_SUBSCRIBE, BIDE_OP_SUBSCRIBE);
     return NEVER;
 }
 

@@ -12,7 +12,7 @@
  * Threads    Worker threads insert at the head, under the worker's lock. Only the background thread
  *            removes, so it reads `next` of a linked ack without the lock.
  */
-#include "task/background.h"
+#include "task/worker_internal.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -75,33 +75,19 @@ static struct ack *first_ack(bide_worker *worker)
     return first;
 }
 
-static void complete_one(struct background *background, struct ack *pending, int64_t now)
-{
-    if (!bi_background_poll_op(&pending->in_flight, &pending->op))
-        return;
-    if (bi_ack_complete(pending, background->worker))
-        remove_ack(background->worker, pending);
-    else
-        pending->retry_at = now + pending->retry_delay;
-}
-
 void bi_syncer_complete(struct background *background, int64_t now)
 {
     struct ack *next;
     for (struct ack *pending = first_ack(background->worker); pending != NULL; pending = next) {
-        next = pending->next; /* complete_one() may free it */
-        complete_one(background, pending, now);
+        next = pending->next; /* remove_ack() frees it */
+        if (!pending->in_flight || pending->op.status == BIDE_PENDING)
+            continue;
+        pending->in_flight = false;
+        if (bi_ack_complete(pending, background->worker))
+            remove_ack(background->worker, pending);
+        else
+            pending->retry_at = now + pending->retry_delay;
     }
-}
-
-static void resend(struct background *background, struct ack *pending)
-{
-    assert(!pending->in_flight);
-    pending->op.cq = background->cq;
-    pending->op.done = NULL;
-    pending->in_flight = true;
-    bi_ack_prepare(pending);
-    bi_background_submit(background, &pending->op);
 }
 
 /* Returns when this ack needs the syncer next. Frees it when the lease has ended. */
@@ -117,7 +103,12 @@ static int64_t run_one(struct background *background, struct ack *pending, int64
     if (now < pending->retry_at)
         return bi_background_earlier(pending->retry_at, pending->lease_end);
 
-    resend(background, pending);
+    bide_op *const list[1] = {&pending->op};
+    pending->op.cq = background->cq;
+    pending->op.done = NULL;
+    pending->in_flight = true;
+    bi_ack_prepare(pending);
+    bide_submit(background->worker->queue, list, 1);
 
     /* Completed within submit: run again at once, since nothing wakes the cq. */
     return pending->op.status == BIDE_PENDING ? NEVER : now;

@@ -283,13 +283,13 @@ static bool await_stopped(bide_worker *worker, bool threads, int64_t end)
     return ended;
 }
 
-static void request_stop(bide_worker *worker)
+void bi_worker_request_stop(bide_worker *worker, uint64_t id, bide_reason reason)
 {
     for (uint32_t i = 0; i < worker->options.threads; i++) {
         struct bide_context *context = &worker->threads[i].context;
         pthread_mutex_lock(&context->lock);
-        if (context->running)
-            bi_context_request_stop(context, BIDE_REASON_STOPPING);
+        if (context->running && (id == 0 || context->job.id == id))
+            bi_context_request_stop(context, reason);
         pthread_mutex_unlock(&context->lock);
     }
 }
@@ -369,7 +369,7 @@ int bi_worker_stop(bide_worker *worker)
     worker->state = WORKER_STOPPING;
     bide_worker_quit(worker);
     if (!await_stopped(worker, true, end)) {
-        request_stop(worker);
+        bi_worker_request_stop(worker, 0, BIDE_REASON_STOPPING);
         if (!await_stopped(worker, true, bi_clock_boot() + GRACE_US)) {
             /* Wait for the acks only: the remaining handlers do not return. */
             revoke_jobs(worker);

@@ -24,6 +24,7 @@
 #define BI_WORKER_INTERNAL_H
 
 #include "queue/queue.h"
+#include "util/clock.h"
 
 #include <bide/task.h>
 
@@ -72,8 +73,7 @@ struct ack {
     bool downgraded;     /* uses only commands of a plain beanstalkd */
     bool completed;      /* the callback of its op has run */
     bide_buf *result;
-    size_t error_size;
-    char error[TASK_ERROR_SIZE];
+    char error[TASK_ERROR_SIZE]; /* "": none */
 };
 
 struct bide_context {
@@ -92,8 +92,7 @@ struct bide_context {
     int64_t delay_ms;  /* BIDE_KEEP: the job's backoff */
     int64_t retain_ms; /* BIDE_KEEP: retain_ms of the put */
     bide_buf *result;
-    size_t error_size;
-    char error[TASK_ERROR_SIZE];
+    char error[TASK_ERROR_SIZE]; /* "": none */
 
     /* Read by any thread. */
     _Atomic int stop_reason;  /* without overrun and lease end, which are computed from the clock */
@@ -139,6 +138,18 @@ struct worker_thread {
 #define CANCELS_MAX     256
 #define EVENTS_PER_READ 64
 
+/* The ops of the background thread, one of each at a time. They complete through its cq, without a
+ * callback, and are polled. */
+enum background_op {
+    BACKGROUND_TOUCH,
+    BACKGROUND_SUBSCRIBE,
+    BACKGROUND_RECEIVE,
+    BACKGROUND_UNSUBSCRIBE,
+    BACKGROUND_QUERY,
+    BACKGROUND_PING,
+    BACKGROUND_OPS
+};
+
 struct background {
     bide_worker *worker;
     pthread_t handle;
@@ -151,8 +162,9 @@ struct background {
     uint64_t runs; /* sum over the threads at the last turn */
     bool active;   /* handlers were started between the last two turns */
 
-    bide_op touch;
-    bool touching;
+    bide_op ops[BACKGROUND_OPS];
+    bool pending[BACKGROUND_OPS]; /* submitted, and the completion is not processed */
+
     bool no_progress; /* the backend does not support progress */
     int64_t touched_at;
     bide_touch_item *items;              /* room for one per thread */
@@ -161,22 +173,16 @@ struct background {
     size_t item_count;
 
     bide_subscription *subscription;
-    bide_op subscribe, receive, unsubscribe;
-    bool subscribing, receiving, unsubscribing;
     /* Some running job must be queried: no subscription, or cancels may have been missed. */
     _Atomic bool no_events;
     int64_t subscribe_at; /* when to subscribe; NEVER: not (again) */
     bide_event events[EVENTS_PER_READ];
 
-    bide_op query;
-    bool querying;
     bide_job queried;
     struct worker_thread *query_thread;
     uint32_t query_next; /* the thread at which the next scan begins: round robin */
     uint64_t query_token;
 
-    bide_op ping;
-    bool pinging;
     int64_t ping_at;
 
     pthread_mutex_t lock; /* guards cancelled_ids, a ring */
@@ -235,6 +241,8 @@ void bi_worker_emit(const bide_worker *worker, const bide_work_event *event);
 enum { UNHEALTHY_RESERVE = 1, UNHEALTHY_PING = 2 };
 void bi_worker_set_unhealthy(bide_worker *worker, int reason, int code, const char *text);
 void bi_worker_set_healthy(bide_worker *worker, int reason);
+/* Asks the handler of a job to stop; id 0: all handlers. */
+void bi_worker_request_stop(bide_worker *worker, uint64_t id, bide_reason reason);
 void bi_registry_free(bide_worker *worker);
 /* Start without creating the worker threads, and stop. Both require lifecycle_lock, or a worker
  * that no other thread can start or stop. */
@@ -298,6 +306,11 @@ void bi_ack_abandon(const struct ack *ack, const bide_worker *worker, int cause)
 
 /* ---- background ---- */
 
+/*
+ * heartbeat, subscriber and syncer have two functions each: complete() processes ops that have
+ * completed, run() does what is due and returns when it must run next.
+ */
+
 int bi_background_start(struct background *background, bide_worker *worker);
 /* Ends the thread and waits until `end` for it; false: it still waits for ops. Pending acks are
  * abandoned. All worker threads must have ended: they use the background. */
@@ -306,6 +319,33 @@ bool bi_background_stop(struct background *background, int64_t end);
 void bi_background_done(struct background *background);
 /* Makes sure that the background thread runs at that time. Any thread, without a lock. */
 void bi_background_schedule(struct background *background, int64_t at);
+/* Submits an op whose arguments are set. It may complete within the call; it is processed by the
+ * next complete(). On the background thread, as all functions below but the last two. */
+void bi_background_submit(struct background *background, enum background_op op, bide_op_kind kind);
+/* True, once, when the op was submitted and has completed. */
+bool bi_background_poll(struct background *background, enum background_op op);
+/* Locks the context of a thread if it still runs that job under that lease; else returns NULL. An
+ * op may complete after the thread has started another job. */
+struct bide_context *bi_background_lock_running(struct worker_thread *thread, uint64_t id,
+                                                uint64_t token);
+
+static inline int64_t bi_background_earlier(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+void bi_heartbeat_complete(struct background *background, int64_t now);
+int64_t bi_heartbeat_run(struct background *background, int64_t now);
+
+void bi_subscriber_complete(struct background *background, int64_t now);
+int64_t bi_subscriber_run(struct background *background, int64_t now);
+void bi_subscriber_stop(struct background *background);
+
+void bi_syncer_complete(struct background *background, int64_t now);
+int64_t bi_syncer_run(struct background *background, int64_t now);
+/* Abandons all acks that are not in flight; true: some are. */
+bool bi_syncer_abandon(struct background *background);
+
 /* Hands a copy of the ack to the background thread, which then owns its result; false when out of
  * memory, and the ack is unchanged. */
 bool bi_syncer_add(struct background *background, struct ack *ack);

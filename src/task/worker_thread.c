@@ -254,15 +254,6 @@ static bool is_failure(int outcome, int stop_reason)
            stop_reason != BIDE_REASON_CANCELLED && stop_reason != BIDE_REASON_LEASE_LOST;
 }
 
-static void run_fallback(struct bide_context *context)
-{
-    const struct entry *entry = context->entry;
-    char text[TASK_ERROR_SIZE + 1];
-    memcpy(text, context->error, context->error_size);
-    text[context->error_size] = 0;
-    entry->fallback_call(context, context->data, text, entry->fallback, entry->fallback_arg);
-}
-
 static int run_handler(struct bide_context *context)
 {
     int outcome = decode_body(context);
@@ -292,8 +283,12 @@ static bool run_job(struct worker_thread *thread)
     int stop_reason = atomic_load(&context->stop_reason);
     context->middleware_next = worker->middleware_count + 1; /* a fallback has no next one */
     context->will_bury = outcome == BIDE_BURY;
-    if (is_failure(outcome, stop_reason) && context->entry->fallback_call != NULL)
-        run_fallback(context);
+    const struct entry *entry = context->entry;
+    if (is_failure(outcome, stop_reason) && entry->fallback_call != NULL) {
+        char text[TASK_ERROR_SIZE]; /* a copy: the fallback may set another error */
+        memcpy(text, context->error, sizeof(text));
+        entry->fallback_call(context, context->data, text, entry->fallback, entry->fallback_arg);
+    }
 
     /* The ack takes the result out of the context, so it is built before the context is cleared. */
     bool still_owner = bi_context_end(context);

@@ -10,7 +10,7 @@
 
 #include "stub_backend.h"
 
-#include "task/background.h"
+#include "task/worker_internal.h"
 
 #define BACKGROUND_SLOTS  4
 #define BACKGROUND_EVENTS 64
