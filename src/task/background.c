@@ -246,13 +246,8 @@ bool bi_background_stop(struct background *background, int64_t end)
     bi_cq_wake(background->cq);
 
     pthread_mutex_lock(&worker->lock);
-    /* In steps: the condition waits on the monotonic clock, which stops during a suspend. */
-    for (int64_t now; !background->ended && (now = bi_clock_boot()) < end;) {
-        struct timespec until;
-        bi_clock_mono_deadline(&until, bi_background_earlier(end - now, ACTIVE_INTERVAL_US));
-        pthread_cond_timedwait(&worker->changed, &worker->lock, &until);
-    }
-
+    for (int64_t now; !background->ended && (now = bi_clock_boot()) < end;)
+        bi_worker_wait_step(&worker->changed, &worker->lock, end - now);
     bool ended = background->ended;
     pthread_mutex_unlock(&worker->lock);
     return ended;

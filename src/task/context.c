@@ -98,20 +98,25 @@ void bi_context_begin(struct bide_context *context)
                            polls && due > now + QUERY_INTERVAL_US ? now + QUERY_INTERVAL_US : due);
 }
 
+bide_work_event bi_context_event(const struct bide_context *context, bide_work_kind kind)
+{
+    return (bide_work_event){
+        .kind = kind,
+        .text = "",
+        .id = context->job.id,
+        .topic = context->entry->topic,
+        .attempt = bide_context_attempt(context),
+    };
+}
+
 bool bi_context_check_overrun(struct bide_context *context, int64_t now, bide_work_event *event)
 {
     if (!context->running || context->overrun_reported || now < atomic_load(&context->deadline))
         return false;
 
     context->overrun_reported = true;
-    *event = (bide_work_event){
-        .kind = BIDE_WORK_OVERRAN,
-        .text = "",
-        .id = context->job.id,
-        .topic = context->entry->topic,
-        .attempt = bide_context_attempt(context),
-        .took_us = now - context->started,
-    };
+    *event = bi_context_event(context, BIDE_WORK_OVERRAN);
+    event->took_us = now - context->started;
     return true;
 }
 
@@ -129,7 +134,7 @@ bool bi_context_end(struct bide_context *context)
     pthread_cond_broadcast(&context->changed); /* another thread may be in bide_context_wait() */
     bool still_owner = !context->given_back;
 
-    /* Under the lock: notify() must not write to a descriptor that is closed, or reused. */
+    /* Under the lock: bi_context_request_stop() must not write to a descriptor that is closed, or reused. */
     if (context->fd >= 0)
         close(context->fd);
     context->fd = -1;
@@ -155,9 +160,9 @@ int64_t bi_context_next_deadline(const struct bide_context *context)
 {
     if (!context->running)
         return NEVER;
-    int64_t limit = context->overrun_reported ? NEVER : atomic_load(&context->deadline);
-    int64_t lease = context->lease_end_reported ? NEVER : atomic_load(&context->lease_end);
-    return limit < lease ? limit : lease;
+    return bi_background_earlier(
+        context->overrun_reported ? NEVER : atomic_load(&context->deadline),
+        context->lease_end_reported ? NEVER : atomic_load(&context->lease_end));
 }
 
 int64_t bi_context_next_due(const struct bide_context *context)
@@ -165,23 +170,21 @@ int64_t bi_context_next_due(const struct bide_context *context)
     if (!context->running)
         return NEVER;
     int64_t due = bi_context_next_deadline(context);
-    if (!context->overrun_reported && context->touch_at < due) /* an overrun ends the touches */
-        due = context->touch_at;
-    return context->progress_at < due ? context->progress_at : due;
+    if (!context->overrun_reported) /* an overrun ends the touches */
+        due = bi_background_earlier(due, context->touch_at);
+    return bi_background_earlier(due, context->progress_at);
 }
 
 /* ---- the reason to stop ---- */
 
-static const char *const reason_names[] = {
-    [BIDE_REASON_NONE] = "none",         [BIDE_REASON_CANCELLED] = "cancelled",
-    [BIDE_REASON_OVERRUN] = "overrun",   [BIDE_REASON_LEASE_LOST] = "lease lost",
-    [BIDE_REASON_STOPPING] = "stopping",
-};
-
 const char *bide_reason_name(bide_reason reason)
 {
-    size_t count = sizeof(reason_names) / sizeof(reason_names[0]);
-    return (unsigned)reason < count ? reason_names[reason] : "?";
+    static const char *const names[] = {
+        [BIDE_REASON_NONE] = "none",         [BIDE_REASON_CANCELLED] = "cancelled",
+        [BIDE_REASON_OVERRUN] = "overrun",   [BIDE_REASON_LEASE_LOST] = "lease lost",
+        [BIDE_REASON_STOPPING] = "stopping",
+    };
+    return (unsigned)reason < sizeof(names) / sizeof(names[0]) ? names[reason] : "?";
 }
 
 /* Of two reasons the handler sees the one that makes more of its work useless. */
@@ -195,22 +198,15 @@ static int severity_of(int reason)
     return severities[reason];
 }
 
-/* With the lock held. */
-static void notify(struct bide_context *context)
-{
-    uint64_t one = 1;
-    pthread_cond_broadcast(&context->changed);
-    if (context->fd >= 0) {
-        ssize_t written = write(context->fd, &one, sizeof(one));
-        (void)written; /* fails only if it is readable already */
-    }
-}
-
 void bi_context_request_stop(struct bide_context *context, bide_reason reason)
 {
     if (severity_of(atomic_load(&context->stop_reason)) < severity_of((int)reason))
         atomic_store(&context->stop_reason, (int)reason);
-    notify(context);
+    pthread_cond_broadcast(&context->changed);
+    if (context->fd >= 0) {
+        ssize_t written = write(context->fd, &(uint64_t){1}, sizeof(uint64_t));
+        (void)written; /* fails only if it is readable already */
+    }
 }
 
 /* A stored reason wins over the clock: it is more exact, and stays when the lease is extended. */
@@ -242,15 +238,10 @@ bide_reason bide_context_wait(bide_context *context, int64_t for_ms)
     pthread_mutex_lock(&context->lock);
     while ((reason = reason_at(context, now)) == BIDE_REASON_NONE && now < end &&
            context->running) {
-        int64_t limit = atomic_load(&context->deadline);
-        int64_t lease = atomic_load(&context->lease_end);
-        struct timespec until;
-        int64_t left = (limit < lease ? limit : lease) - now;
-        if (end - now < left)
-            left = end - now;
-        /* In steps: the condition waits on the monotonic clock, which stops during a suspend. */
-        bi_clock_mono_deadline(&until, left < 1000000 ? left : 1000000);
-        pthread_cond_timedwait(&context->changed, &context->lock, &until);
+        int64_t until = bi_background_earlier(atomic_load(&context->deadline),
+                                              atomic_load(&context->lease_end));
+        bi_worker_wait_step(&context->changed, &context->lock,
+                            bi_background_earlier(until, end) - now);
         now = bi_clock_boot();
     }
     pthread_mutex_unlock(&context->lock);
@@ -319,16 +310,6 @@ bool bide_context_is_last(const bide_context *context)
 
 /* ---- the lease ---- */
 
-static int touch(bide_context *context, int64_t *left_ms)
-{
-    bide_op op;
-    op.kind = BIDE_OP_TOUCH;
-    op.touch = (bide_touch_item){.id = context->job.id, .token = context->job.token};
-    int code = bi_submit_and_wait(context->worker->queue, &op);
-    *left_ms = op.touch.left_ms;
-    return code;
-}
-
 int bide_context_touch(bide_context *context)
 {
     BI_NO_CANCEL;
@@ -336,16 +317,18 @@ int bide_context_touch(bide_context *context)
     if (context == NULL)
         return bi_last_error_set(BIDE_EINVAL, "context_touch: context is NULL");
 
-    int64_t left_ms = 0;
+    bide_op op;
+    op.kind = BIDE_OP_TOUCH;
+    op.touch = (bide_touch_item){.id = context->job.id, .token = context->job.token};
 
     /* Before the call: the server counts from a later time, so lease_end is never too late. */
     int64_t before = bi_clock_boot();
-    int code = touch(context, &left_ms);
+    int code = bi_submit_and_wait(context->worker->queue, &op);
+    int64_t left_ms = op.touch.left_ms > 0 ? op.touch.left_ms : context->job.ttr_ms;
 
     pthread_mutex_lock(&context->lock);
     if (code == BIDE_OK || code == BIDE_CANCEL_WANTED)
-        bi_context_extend_lease(context,
-                                add_ms(before, left_ms > 0 ? left_ms : context->job.ttr_ms));
+        bi_context_extend_lease(context, add_ms(before, left_ms));
     if (code == BIDE_CANCEL_WANTED)
         bi_context_request_stop(context, BIDE_REASON_CANCELLED);
     if (code == BIDE_LEASE_LOST || code == BIDE_NOT_FOUND)
@@ -382,8 +365,7 @@ void bide_context_progress(bide_context *context, const char *format, ...)
         return;
 
     /* The buffer exceeds the limit, so that the byte behind it shows where a character ends. */
-    size_t length = strlen(text);
-    length = truncate_utf8(text, length, BIDE_PROGRESS_MAX);
+    size_t length = truncate_utf8(text, strlen(text), BIDE_PROGRESS_MAX);
 
     pthread_mutex_lock(&context->lock);
     memcpy(context->progress, text, length);

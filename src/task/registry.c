@@ -17,28 +17,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The position in `sorted` of the last topic that is not greater than this one; of the first if all
- * are greater. There must be one entry at least. */
-static struct entry **lower_bound(const bide_worker *worker, const char *topic)
+static int compare_topic(const void *topic, const void *item)
 {
-    struct entry **low = worker->sorted;
-    size_t count = worker->entry_count;
-
-    /* Invariant: the result is one of the `count` entries at `low`. */
-    while (count > 1) {
-        size_t half = count / 2;
-        if (strcmp(low[half]->topic, topic) <= 0)
-            low += half;
-        count -= half;
-    }
-
-    return low;
+    return strcmp(topic, (*(struct entry *const *)item)->topic);
 }
 
 static struct entry *find(const bide_worker *worker, const char *topic)
 {
-    struct entry *entry = worker->entry_count == 0 ? NULL : lower_bound(worker, topic)[0];
-    return entry != NULL && strcmp(entry->topic, topic) == 0 ? entry : NULL;
+    if (worker->entry_count == 0)
+        return NULL;
+    struct entry **found =
+        bsearch(topic, worker->sorted, worker->entry_count, sizeof(struct entry *), compare_topic);
+    return found == NULL ? NULL : *found;
 }
 
 const struct entry *bi_registry_lookup(const bide_worker *worker, const char *topic)
@@ -52,27 +42,29 @@ const struct entry *bi_registry_lookup(const bide_worker *worker, const char *to
     return entry != NULL ? entry : &no_handler;
 }
 
+/* Stores an array as soon as it has grown: realloc() has freed the old one. `array` points to a
+ * pointer of any type. */
+static bool grow_array(void *array, size_t item_size, size_t room)
+{
+    void *old, *grown;
+
+    memcpy(&old, array, sizeof(old));
+    grown = realloc(old, room * item_size);
+    if (grown != NULL)
+        memcpy(array, &grown, sizeof(grown));
+    return grown != NULL;
+}
+
+/* If a later array fails, entry_room stays, and the larger arrays do no harm. */
 static bool grow(bide_worker *worker)
 {
     size_t room = worker->entry_room == 0 ? 8 : worker->entry_room * 2;
 
-    /* Each array is stored as soon as it has grown: realloc() has freed the old one. If a later one
-     * fails, entry_room stays, and the larger arrays do no harm. */
-    struct entry **entries = realloc(worker->entries, room * sizeof(struct entry *));
-    if (entries != NULL)
-        worker->entries = entries;
-    struct entry **sorted = realloc(worker->sorted, room * sizeof(struct entry *));
-    if (sorted != NULL)
-        worker->sorted = sorted;
-    bide_slice *topics = realloc(worker->topics, room * sizeof(*topics));
-    if (topics != NULL)
-        worker->topics = topics;
-    uint32_t *weights = realloc(worker->weights, room * sizeof(*weights));
-    if (weights != NULL)
-        worker->weights = weights;
-    if (entries == NULL || sorted == NULL || topics == NULL || weights == NULL)
+    if (!grow_array(&worker->entries, sizeof(*worker->entries), room) ||
+        !grow_array(&worker->sorted, sizeof(*worker->sorted), room) ||
+        !grow_array(&worker->topics, sizeof(*worker->topics), room) ||
+        !grow_array(&worker->weights, sizeof(*worker->weights), room))
         return false;
-
     worker->entry_room = room;
     return true;
 }
@@ -103,22 +95,6 @@ static int check_new(bide_worker *worker, const char *topic)
     return BIDE_OK;
 }
 
-/* The array must have room. */
-static void insert_sorted(bide_worker *worker, struct entry *entry)
-{
-    struct entry **at = worker->sorted;
-    struct entry **end = worker->sorted + worker->entry_count;
-    assert(worker->entry_count < worker->entry_room);
-
-    /* lower_bound() is the entry before the new one, or the first entry of all. */
-    if (at < end)
-        at = lower_bound(worker, entry->topic);
-    if (at < end && strcmp(at[0]->topic, entry->topic) < 0)
-        at++;
-    memmove(at + 1, at, (size_t)(end - at) * sizeof(struct entry *));
-    *at = entry;
-}
-
 /* Creates an entry; NULL on failure, with *code and the last error set. */
 static struct entry *add(bide_worker *worker, const char *topic, int *code)
 {
@@ -137,9 +113,12 @@ static struct entry *add(bide_worker *worker, const char *topic, int *code)
         return NULL;
     }
 
+    assert(worker->entry_count < worker->entry_room);
     entry->topic = copy;
-    insert_sorted(worker, entry);
-    size_t at = worker->entry_count++;
+    size_t at = worker->entry_count++, i = at;
+    for (; i > 0 && strcmp(worker->sorted[i - 1]->topic, topic) > 0; i--)
+        worker->sorted[i] = worker->sorted[i - 1];
+    worker->sorted[i] = entry;
     worker->entries[at] = entry;
     worker->topics[at] = (bide_slice){copy, strlen(copy)};
     worker->weights[at] = 1;

@@ -170,6 +170,13 @@ void bi_worker_set_healthy(bide_worker *worker, int reason)
         bi_worker_emit(worker, &event);
 }
 
+void bi_worker_wait_step(pthread_cond_t *changed, pthread_mutex_t *lock, int64_t us)
+{
+    struct timespec until;
+    bi_clock_mono_deadline(&until, us < 1000000 ? us : 1000000);
+    pthread_cond_timedwait(changed, lock, &until);
+}
+
 void bi_worker_notify(bide_worker *worker)
 {
     pthread_mutex_lock(&worker->lock);
@@ -271,12 +278,8 @@ static bool is_stopped(const bide_worker *worker, bool threads)
 static bool await_stopped(bide_worker *worker, bool threads, int64_t end)
 {
     pthread_mutex_lock(&worker->lock);
-    /* In steps: the condition waits on the monotonic clock, which stops during a suspend. */
-    for (int64_t now; !is_stopped(worker, threads) && (now = bi_clock_boot()) < end;) {
-        struct timespec until;
-        bi_clock_mono_deadline(&until, end - now < 1000000 ? end - now : 1000000);
-        pthread_cond_timedwait(&worker->changed, &worker->lock, &until);
-    }
+    for (int64_t now; !is_stopped(worker, threads) && (now = bi_clock_boot()) < end;)
+        bi_worker_wait_step(&worker->changed, &worker->lock, end - now);
 
     bool ended = is_stopped(worker, threads);
     pthread_mutex_unlock(&worker->lock);
@@ -352,14 +355,6 @@ static bool has_running(const bide_worker *worker)
     return runs;
 }
 
-static int report_timeout(const bide_worker *worker)
-{
-    return bi_last_error_set(BIDE_TIMED_OUT,
-                             has_running(worker)
-                                 ? "worker_stop: handlers still run; their jobs were given back"
-                                 : "worker_stop: the queue does not answer");
-}
-
 int bi_worker_stop(bide_worker *worker)
 {
     int64_t timeout_ms = worker->options.stop_timeout_ms;
@@ -381,7 +376,10 @@ int bi_worker_stop(bide_worker *worker)
     int64_t grace = bi_clock_boot() + GRACE_US;
     if (reap(worker, end > grace ? end : grace))
         return BIDE_OK;
-    return report_timeout(worker);
+    return bi_last_error_set(BIDE_TIMED_OUT,
+                             has_running(worker)
+                                 ? "worker_stop: handlers still run; their jobs were given back"
+                                 : "worker_stop: the queue does not answer");
 }
 
 int bide_worker_stop(bide_worker *worker)
@@ -399,14 +397,6 @@ int bide_worker_stop(bide_worker *worker)
     return code;
 }
 
-static void await_threads(bide_worker *worker)
-{
-    pthread_mutex_lock(&worker->lock);
-    while (worker->threads_left > 0)
-        pthread_cond_wait(&worker->changed, &worker->lock);
-    pthread_mutex_unlock(&worker->lock);
-}
-
 int bide_worker_free(bide_worker *worker)
 {
     BI_NO_CANCEL;
@@ -417,7 +407,10 @@ int bide_worker_free(bide_worker *worker)
         return bi_last_error_set(BIDE_ECALLBACK, "worker_free: called by one of its own handlers");
     if (bide_worker_stop(worker) != BIDE_OK) {
         /* Handlers use the worker until they return, however long that takes. */
-        await_threads(worker);
+        pthread_mutex_lock(&worker->lock);
+        while (worker->threads_left > 0)
+            pthread_cond_wait(&worker->changed, &worker->lock);
+        pthread_mutex_unlock(&worker->lock);
         reap(worker, NEVER); /* pending acks are abandoned */
     }
 

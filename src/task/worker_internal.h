@@ -233,6 +233,9 @@ bool bi_worker_is_current(const bide_worker *worker);
 /* Returns the entry of a topic; one without a function (call is NULL) if the topic is not registered,
  * which only a faulty server causes: a reserve names the registered topics. Never NULL. */
 const struct entry *bi_registry_lookup(const bide_worker *worker, const char *topic);
+/* Waits for a change of the condition for this time, at most a second: the condition waits on the
+ * monotonic clock, which stops during a suspend. With the lock held. */
+void bi_worker_wait_step(pthread_cond_t *changed, pthread_mutex_t *lock, int64_t us);
 /* Wakes a stop: a condition that it waits for may have changed. */
 void bi_worker_notify(bide_worker *worker);
 void bi_worker_emit(const bide_worker *worker, const bide_work_event *event);
@@ -266,6 +269,8 @@ void bi_context_init(struct bide_context *context, bide_worker *worker);
 void bi_context_done(struct bide_context *context);
 /* Starts the clock of the job in context->job; entry is set. */
 void bi_context_begin(struct bide_context *context);
+/* An event about its job, without a text. */
+bide_work_event bi_context_event(const struct bide_context *context, bide_work_kind kind);
 /* True, once, when the handler has passed its deadline; the caller then emits the event, after it
  * has released the lock. With the lock held. */
 bool bi_context_check_overrun(struct bide_context *context, int64_t now, bide_work_event *event);

@@ -235,18 +235,6 @@ static int decode_body(struct bide_context *context)
     return BIDE_DONE;
 }
 
-static void emit_started(const struct bide_context *context)
-{
-    bide_work_event event = {
-        .kind = BIDE_WORK_STARTED,
-        .text = "",
-        .id = context->job.id,
-        .topic = context->entry->topic,
-        .attempt = bide_context_attempt(context),
-    };
-    bi_worker_emit(context->worker, &event);
-}
-
 /* A handler that was interrupted has not failed: the job is released, removed or lost. */
 static bool is_failure(int outcome, int stop_reason)
 {
@@ -258,7 +246,8 @@ static int run_handler(struct bide_context *context)
 {
     int outcome = decode_body(context);
     if (outcome == BIDE_DONE) {
-        emit_started(context);
+        bide_work_event event = bi_context_event(context, BIDE_WORK_STARTED);
+        bi_worker_emit(context->worker, &event);
         bi_last_error_clear(); /* describe_code() must not find a message from before the handler */
         outcome = bide_context_next(context);
     }
