@@ -188,20 +188,17 @@ static void on_job(struct top_request *request)
         detail->job = detail->incoming;
         memset(&detail->incoming, 0, sizeof(detail->incoming));
     }
-    if (status != BIDE_OK || detail->stale) {
-        finish_load(request->top, status == BIDE_OK ? NULL : request);
-        return;
+    if (status == BIDE_OK && !detail->stale) {
+        detail->loaded = true;
+        detail->error[0] = 0;
+        /* Bodies never change: one read per visit. */
+        if (!detail->has_body && detail->job.body_size <= FETCH_MAX) {
+            detail->body_request.op = (bide_op){.kind = BIDE_OP_BODY, .fetch = {.id = detail->id}};
+            bi_top_request_send(&detail->body_request, request->top, on_body);
+            return;
+        }
     }
-
-    detail->loaded = true;
-    detail->error[0] = 0;
-    /* Bodies never change: one read per visit. */
-    if (detail->has_body || detail->job.body_size > FETCH_MAX) {
-        finish_load(request->top, NULL);
-        return;
-    }
-    detail->body_request.op = (bide_op){.kind = BIDE_OP_BODY, .fetch = {.id = detail->id}};
-    bi_top_request_send(&detail->body_request, request->top, on_body);
+    finish_load(request->top, status == BIDE_OK ? NULL : request);
 }
 
 static void start_load(struct top *top)
@@ -248,56 +245,36 @@ void bi_top_job_free(struct job_detail *detail)
 
 /* ---- drawing and keys ---- */
 
-static size_t visible_rows(const struct top *top)
+static void draw(struct top *top)
 {
-    int rows = top->screen.rows - 2;
-    return rows > 0 ? (size_t)rows : 1;
-}
-
-static size_t max_first(const struct top *top)
-{
-    size_t count = top->detail.page.count, window = visible_rows(top);
-    return count > window ? count - window : 0;
-}
-
-static void draw_title(const struct top *top)
-{
-    const struct job_detail *detail = &top->detail;
-    size_t count = detail->page.count, last = detail->first + visible_rows(top);
+    struct job_detail *detail = &top->detail;
+    size_t window = bi_top_window_rows(top, 2), count;
     const char *status = detail->gone       ? "is gone"
                          : detail->error[0] ? detail->error
                          : detail->loaded   ? ""
                                             : "loading";
     char text[BI_ERRMSG_SIZE];
 
-    snprintf(text, sizeof(text), "job %llu %s", (unsigned long long)detail->id, status);
-    bi_top_screen_draw(0, 0, BI_TOP_REST, STYLE_CURSOR, text);
-    if (count <= visible_rows(top))
-        return;
-    int width = snprintf(text, sizeof(text), " lines %zu-%zu of %zu", detail->first + 1,
-                         last < count ? last : count, count);
-    bi_top_screen_draw(0, top->screen.columns - width, width, STYLE_CURSOR, text);
-}
-
-static void draw(struct top *top)
-{
-    struct job_detail *detail = &top->detail;
-
     if (detail->page.width != top->screen.columns)
         format_page(top);
-    if (detail->first > max_first(top))
-        detail->first = max_first(top);
-    draw_title(top);
-    for (size_t i = 0; i < visible_rows(top) && detail->first + i < detail->page.count; i++)
-        bi_top_screen_draw(1 + (int)i, 0, BI_TOP_REST, STYLE_PLAIN,
-                           detail->page.lines[detail->first + i]);
+    count = detail->page.count;
+    detail->first =
+        bi_top_page_draw(top, (const char *const *)detail->page.lines, count, detail->first);
+
+    snprintf(text, sizeof(text), "job %llu %s", (unsigned long long)detail->id, status);
+    bi_top_screen_draw(0, 0, BI_TOP_REST, STYLE_CURSOR, text);
+    if (count <= window)
+        return;
+    int width = snprintf(text, sizeof(text), " lines %zu-%zu of %zu", detail->first + 1,
+                         detail->first + window, count);
+    bi_top_screen_draw(0, top->screen.columns - width, width, STYLE_CURSOR, text);
 }
 
 static void key(struct top *top, int pressed)
 {
     struct job_detail *detail = &top->detail;
 
-    if (bi_top_page_move_cursor(pressed, max_first(top) + 1, visible_rows(top), &detail->first))
+    if (bi_top_page_scroll_lines(top, pressed, detail->page.count, &detail->first))
         return;
     if (pressed != 'q' && pressed != TOP_KEY_ESCAPE) {
         bi_top_action_job_key(top, pressed, detail->id);

@@ -320,16 +320,12 @@ static void draw_status(const struct top *top, int row)
 }
 
 /* Without the title, the tabs, the headings, the status and the bottom line. */
-static size_t visible_rows(const struct top *top)
-{
-    int rows = top->screen.rows - 5;
-    return rows > 0 ? (size_t)rows : 1;
-}
+#define USED_ROWS 5
 
 static void draw(struct top *top)
 {
     struct jobs_list *list = &top->jobs;
-    size_t window = visible_rows(top);
+    size_t window = bi_top_window_rows(top, USED_ROWS);
 
     draw_tabs(top);
     draw_headings(top, 2);
@@ -347,7 +343,7 @@ static void load_more(struct top *top)
     struct jobs_list *list = &top->jobs;
 
     if (!list->has_more || list->wanted >= BI_TOP_JOBS_MAX ||
-        list->selected + 2 * visible_rows(top) < list->count)
+        list->selected + 2 * bi_top_window_rows(top, USED_ROWS) < list->count)
         return;
     list->wanted += BI_TOP_JOBS_PAGE;
     bi_top_jobs_refresh(top);
@@ -364,7 +360,8 @@ static void key(struct top *top, int pressed)
     const struct job_row *job = selected_job(list);
 
     /* Cursor keys first: j and k are letters as the actions are. */
-    if (bi_top_page_move_cursor(pressed, list->count, visible_rows(top), &list->selected)) {
+    if (bi_top_page_move_cursor(pressed, list->count, bi_top_window_rows(top, USED_ROWS),
+                                &list->selected)) {
         load_more(top);
         return;
     }

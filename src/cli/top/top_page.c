@@ -15,32 +15,26 @@
 
 bool bi_top_page_move_cursor(int key, size_t count, size_t window, size_t *selected)
 {
-    size_t last = count == 0 ? 0 : count - 1, at = *selected < last ? *selected : last;
+    static const struct {
+        int key;
+        int64_t lines, windows;
+    } moves[] = {
+        {TOP_KEY_UP, -1, 0},           {'k', -1, 0},
+        {TOP_KEY_DOWN, 1, 0},          {'j', 1, 0},
+        {TOP_KEY_PAGE_UP, 0, -1},      {TOP_KEY_PAGE_DOWN, 0, 1},
+        {TOP_KEY_HOME, -INT32_MAX, 0}, {TOP_KEY_END, INT32_MAX, 0},
+    };
+    int64_t last = count == 0 ? 0 : (int64_t)count - 1;
+    int64_t at = (int64_t)*selected < last ? (int64_t)*selected : last;
 
-    switch (key) {
-    case TOP_KEY_UP:
-    case 'k':
-        *selected = at > 0 ? at - 1 : 0;
+    for (size_t i = 0; i < sizeof(moves) / sizeof(moves[0]); i++) {
+        if (moves[i].key != key)
+            continue;
+        at += moves[i].lines + moves[i].windows * (int64_t)window;
+        *selected = at < 0 ? 0 : at > last ? (size_t)last : (size_t)at;
         return true;
-    case TOP_KEY_DOWN:
-    case 'j':
-        *selected = at < last ? at + 1 : last;
-        return true;
-    case TOP_KEY_PAGE_UP:
-        *selected = at > window ? at - window : 0;
-        return true;
-    case TOP_KEY_PAGE_DOWN:
-        *selected = last - at > window ? at + window : last;
-        return true;
-    case TOP_KEY_HOME:
-        *selected = 0;
-        return true;
-    case TOP_KEY_END:
-        *selected = last;
-        return true;
-    default:
-        return false;
     }
+    return false;
 }
 
 size_t bi_top_page_scroll(size_t first, size_t selected, size_t count, size_t window)
@@ -53,6 +47,25 @@ size_t bi_top_page_scroll(size_t first, size_t selected, size_t count, size_t wi
     else if (selected >= first + window)
         first = selected - window + 1;
     return first < max_first ? first : max_first;
+}
+
+bool bi_top_page_scroll_lines(const struct top *top, int key, size_t count, size_t *first)
+{
+    size_t window = bi_top_window_rows(top, 2);
+    return bi_top_page_move_cursor(key, count > window ? count - window + 1 : 1, window, first);
+}
+
+size_t bi_top_page_draw(const struct top *top, const char *const *lines, size_t count, size_t first)
+{
+    size_t window = bi_top_window_rows(top, 2), max_first = count > window ? count - window : 0;
+
+    first = first < max_first ? first : max_first;
+    for (size_t i = 0; i < window && first + i < count; i++) {
+        const char *line = lines[first + i];
+        bool heading = top->help && line[0] != ' ';
+        bi_top_screen_draw(1 + (int)i, 0, BI_TOP_REST, heading ? STYLE_HEADING : STYLE_PLAIN, line);
+    }
+    return first;
 }
 
 /* ---- lines ---- */
@@ -109,9 +122,10 @@ void bi_top_page_add_line(struct page *page, const char *format, ...)
 /* A line that is appended to the page when it is full. */
 struct fold {
     struct page *page;
-    char *line; /* 4 bytes per column, and some */
-    size_t size;
+    int width;
     int used; /* columns */
+    size_t size;
+    char line[4 * BI_TOP_WIDTH_MAX + 1];
 };
 
 static void flush_line(struct fold *fold)
@@ -124,10 +138,10 @@ static void flush_line(struct fold *fold)
 
 static void append(struct fold *fold, const char *text, size_t size, int columns)
 {
-    if (fold->used + columns > fold->page->width)
+    if (fold->used + columns > fold->width)
         flush_line(fold);
     /* Any number of combining characters may follow one column: drop those beyond the buffer. */
-    if (fold->size + size > 4 * (size_t)fold->page->width)
+    if (fold->size + size > 4 * (size_t)fold->width)
         return;
     memcpy(fold->line + fold->size, text, size);
     fold->size += size;
@@ -154,13 +168,13 @@ static void append_char(struct fold *fold, const unsigned char *at, size_t lengt
 
 static void append_text(struct page *page, const unsigned char *bytes, size_t size)
 {
-    struct fold fold = {.page = page, .line = malloc(4 * (size_t)page->width + 16)};
+    struct fold fold;
     int columns;
 
-    if (fold.line == NULL) {
-        page->out_of_memory = true;
-        return;
-    }
+    fold.page = page;
+    fold.width = page->width < BI_TOP_WIDTH_MAX ? page->width : BI_TOP_WIDTH_MAX;
+    fold.used = 0;
+    fold.size = 0;
     for (size_t i = 0, length; i < size; i += length) {
         length = bi_print_char_width(bytes + i, size - i, &columns);
         if (length == 0)
@@ -169,7 +183,6 @@ static void append_text(struct page *page, const unsigned char *bytes, size_t si
     }
     if (fold.size > 0)
         flush_line(&fold);
-    free(fold.line);
 }
 
 /* ---- bytes ---- */

@@ -13,7 +13,6 @@
 #include <string.h>
 
 #define ESCAPE_MS 100 /* the rest of an escape sequence arrives within this time */
-#define WIDTH_MAX 1000
 
 static SCREEN *terminal; /* NULL: not open */
 static bool utf8;
@@ -180,13 +179,13 @@ static void to_ascii(char *text)
 static void draw_text(int row, int column, int width, enum style style, const char *text,
                       bool right)
 {
-    char fitted[4 * WIDTH_MAX + 8];
+    char fitted[4 * BI_TOP_WIDTH_MAX + 8];
 
     assert(style < STYLE_COUNT);
     if (width > COLS - column)
         width = COLS - column;
-    if (width > WIDTH_MAX)
-        width = WIDTH_MAX;
+    if (width > BI_TOP_WIDTH_MAX)
+        width = BI_TOP_WIDTH_MAX;
     if (row < 0 || row >= LINES || width <= 0)
         return;
 

@@ -60,7 +60,8 @@ int bi_top_screen_read_key(struct screen *screen);
 
 void bi_top_screen_clear(void);
 /* Text in a field: cut at its end, padded with blanks. BI_TOP_REST: up to the end of the row. */
-#define BI_TOP_REST 10000
+#define BI_TOP_REST      10000
+#define BI_TOP_WIDTH_MAX 1000 /* columns of a wider window stay empty */
 void bi_top_screen_draw(int row, int column, int width, enum style style, const char *text);
 /* The same, aligned to the right. */
 void bi_top_screen_draw_right(int row, int column, int width, enum style style, const char *text);

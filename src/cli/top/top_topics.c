@@ -113,11 +113,10 @@ static void draw_topic(const struct top *top, int row, const int *widths,
     }
 }
 
-/* Between the column headings and the bottom line. */
+/* Between the header and the bottom line, without the column headings. */
 static size_t visible_rows(const struct top *top)
 {
-    int rows = top->screen.rows - bi_top_window_header_rows(top) - 2;
-    return rows > 0 ? (size_t)rows : 1;
+    return bi_top_window_rows(top, bi_top_window_header_rows(top) + 2);
 }
 
 static void draw(struct top *top)

@@ -139,6 +139,11 @@ int bi_top_window_header_rows(const struct top *top)
     return top->screen.rows >= TALL_MIN_ROWS ? 4 : 2;
 }
 
+size_t bi_top_window_rows(const struct top *top, int used)
+{
+    return top->screen.rows > used ? (size_t)(top->screen.rows - used) : 1;
+}
+
 void bi_top_window_draw_header(struct top *top)
 {
     char text[BI_ERRMSG_SIZE];
@@ -269,28 +274,6 @@ static const char *const help_lines[] = {
 };
 #define HELP_LINES (sizeof(help_lines) / sizeof(help_lines[0]))
 
-static size_t help_window(const struct top *top)
-{
-    return (size_t)top->screen.rows - 2;
-}
-
-static size_t help_max_first(const struct top *top)
-{
-    return HELP_LINES > help_window(top) ? HELP_LINES - help_window(top) : 0;
-}
-
-static void draw_help(struct top *top)
-{
-    size_t first = top->help_first < help_max_first(top) ? top->help_first : help_max_first(top);
-
-    top->help_first = first;
-    bi_top_screen_draw(0, 0, BI_TOP_REST, STYLE_CURSOR, "bide top: keys");
-    for (size_t i = 0; first + i < HELP_LINES && i < help_window(top); i++)
-        bi_top_screen_draw(1 + (int)i, 0, BI_TOP_REST,
-                           help_lines[first + i][0] == ' ' ? STYLE_PLAIN : STYLE_HEADING,
-                           help_lines[first + i]);
-}
-
 /* ---- the window ---- */
 
 void bi_top_window_set_view(struct top *top, const struct top_view *view)
@@ -307,10 +290,12 @@ void bi_top_window_draw(struct top *top)
         bi_top_screen_draw(0, 0, BI_TOP_REST, STYLE_PLAIN, "too small: 40 x 10");
         bi_top_screen_draw(1, 0, BI_TOP_REST, STYLE_PLAIN, "is the minimum");
     } else {
-        if (top->help)
-            draw_help(top);
-        else
+        if (top->help) {
+            bi_top_screen_draw(0, 0, BI_TOP_REST, STYLE_CURSOR, "bide top: keys");
+            top->help_first = bi_top_page_draw(top, help_lines, HELP_LINES, top->help_first);
+        } else {
             top->view->draw(top);
+        }
         draw_bottom_line(top);
     }
     bi_top_screen_refresh(top->full_redraw);
@@ -355,8 +340,7 @@ void bi_top_window_handle_key(struct top *top, int key)
     if (top->prompt.kind != PROMPT_NONE) {
         handle_prompt_key(top, key);
     } else if (top->help) {
-        top->help = bi_top_page_move_cursor(key, help_max_first(top) + 1, help_window(top),
-                                            &top->help_first);
+        top->help = bi_top_page_scroll_lines(top, key, HELP_LINES, &top->help_first);
     } else if (key == '+' || key == '-') {
         change_interval(top, key == '+' ? 1 : -1);
     } else if (key == ' ') {
