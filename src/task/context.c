@@ -87,15 +87,13 @@ void bi_context_begin(struct bide_context *context)
     context->touch_at =
         longer && !context->deadline_is_lease ? now + context->job.ttr_ms * 1000 / 3 : NEVER;
     context->progress_at = NEVER;
-    context->query_at = now + QUERY_INTERVAL_US;
+    struct background *background = &context->worker->background;
+    bool no_events = atomic_load_explicit(&background->no_events, memory_order_relaxed);
+    context->query_at = no_events ? now + QUERY_INTERVAL_US : NEVER;
     int64_t due = bi_context_next_due(context);
     pthread_mutex_unlock(&context->lock);
 
-    /* Without a subscription the job is queried after QUERY_INTERVAL_US. */
-    struct background *background = &context->worker->background;
-    bool polls = atomic_load_explicit(&background->no_events, memory_order_relaxed);
-    bi_background_schedule(background,
-                           polls && due > now + QUERY_INTERVAL_US ? now + QUERY_INTERVAL_US : due);
+    bi_background_schedule(background, due);
 }
 
 bide_work_event bi_context_event(const struct bide_context *context, bide_work_kind kind)
@@ -172,6 +170,7 @@ int64_t bi_context_next_due(const struct bide_context *context)
     int64_t due = bi_context_next_deadline(context);
     if (!context->overrun_reported) /* an overrun ends the touches */
         due = bi_background_earlier(due, context->touch_at);
+    due = bi_background_earlier(due, context->query_at);
     return bi_background_earlier(due, context->progress_at);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * heartbeat - extends the leases of running jobs, sends their progress, and wakes handlers whose
- * time is over.
+ * heartbeat - extends the leases of running jobs, sends their progress, queries them for a cancel,
+ * and wakes handlers whose time is over.
  *
  * A lease is extended after a third of its ttr, which leaves time for retries. All leases that are
  * due go into one TOUCH_MANY, with leases that become due within a tenth of their ttr: jobs that
@@ -37,7 +37,8 @@ static bool is_due(const struct background *background, int64_t now)
     for (uint32_t i = 0; i < background->worker->options.threads && !due; i++) {
         struct bide_context *context = &background->worker->threads[i].context;
         pthread_mutex_lock(&context->lock);
-        due = context->running && (needs_touch(context, now, now) || context->progress_at <= now);
+        due = context->running && (needs_touch(context, now, now) || context->progress_at <= now ||
+                                   context->query_at <= now);
         pthread_mutex_unlock(&context->lock);
     }
 
@@ -48,22 +49,22 @@ static bool is_due(const struct background *background, int64_t now)
  * Adds the touch item of one running job. With the lock of the context held.
  *
  *     touch due   progress due   touch_refused   item
- *     no          no             any             none
+ *     no          no             any             none; if a query is due, neither (BIDE_KEEP)
  *     yes         no             any             extends
  *     no          yes            any             progress only (BIDE_KEEP)
  *     yes         yes            no              extends, with progress
  *     yes         yes            yes             progress only; the touch follows in the next call
  *
  * The last row: a touch that exceeds a limit is rejected with its progress, so progress would never
- * arrive while touches are refused. Otherwise an extending item also
- * carries progress that is not due yet.
+ * arrive while touches are refused. Otherwise an extending item also carries progress that is not due
+ * yet. The status of every item shows whether the job was cancelled or its lease is lost, so an item
+ * that changes nothing is a query.
  */
 static void add_item(struct background *background, struct worker_thread *thread, int64_t now)
 {
     struct bide_context *context = &thread->context;
     bool progress = needs_progress(background, context, now);
     bool touch = needs_touch(context, now, now + context->job.ttr_ms * 1000 / 10);
-
     bool separate = context->touch_refused;
 
     if (separate && progress)
@@ -72,7 +73,7 @@ static void add_item(struct background *background, struct worker_thread *thread
     /* Due, but it cannot be sent: drop it, else the thread would not sleep. */
     if (context->progress_at <= now && !progress)
         context->progress_at = NEVER;
-    if (!touch && !progress)
+    if (!touch && !progress && context->query_at > now)
         return;
 
     assert(background->item_count < background->worker->options.threads); /* one per thread */
@@ -82,6 +83,8 @@ static void add_item(struct background *background, struct worker_thread *thread
         context->touch_at = now + context->job.ttr_ms * 1000 / 3;
     else
         item->extend_ms = BIDE_KEEP;
+    bool no_events = atomic_load(&background->no_events);
+    context->query_at = no_events ? now + QUERY_INTERVAL_US : NEVER;
     bool with_progress = !(touch && separate);
     if (with_progress && context->progress_at != NEVER && !background->no_progress) {
         /* Copied: the handler may write the next line while the op is pending. */
@@ -165,17 +168,18 @@ static void apply_touch(struct background *background, size_t index, int64_t now
                                              (item->left_ms > 0 ? item->left_ms * 1000 : ttr));
     if (item->status == BIDE_CANCEL_WANTED)
         bi_context_request_stop(context, BIDE_REASON_CANCELLED);
-    if (item->status == BIDE_ENOTSUP)
+    if (item->status == BIDE_ENOTSUP && item->progress.size > 0)
         background->no_progress = true; /* a plain beanstalkd: it is not tried again */
     if (lost) {
-        context->touch_at = NEVER;
+        context->touch_at = context->query_at = NEVER;
         bi_context_request_stop(context, BIDE_REASON_LEASE_LOST);
     }
     if (item->extend_ms == 0) /* the limit does not apply to a progress-only item */
         context->touch_refused = item->status == BIDE_TOUCH_LIMIT;
+    /* A query that failed is repeated after its interval. */
     if (!taken && !lost) {
         int64_t retry_at = now + bi_background_earlier(ttr / 10, RETRY_US);
-        if (context->touch_at != NEVER)
+        if (context->touch_at != NEVER && (item->extend_ms == 0 || item->progress.size > 0))
             context->touch_at = bi_background_earlier(context->touch_at, retry_at);
         /* Newer progress, which has its own time, replaces what could not be sent. */
         if (item->progress.size > 0 && context->progress_at == NEVER)

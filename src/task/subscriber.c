@@ -3,8 +3,8 @@
  * subscriber - receives cancels, and asks the handlers of the jobs to stop.
  *
  * A subscription to the events of the queue delivers cancels at once. While there is none (the
- * queue has BIDE_SUBSCRIPTIONS_MAX of them, or the connection broke) every running job is queried
- * each QUERY_INTERVAL_US; and one more time when a new subscription begins.
+ * queue has BIDE_SUBSCRIPTIONS_MAX of them, or the connection broke) the heartbeat queries every
+ * running job each QUERY_INTERVAL_US; and one more time when a new subscription begins.
  *
  * Ordering   A cancel may arrive when the job is reserved but its handler has not started, so no
  *            context shows the id. The thread finds it afterwards, because
@@ -47,12 +47,8 @@ void bi_subscriber_check_cancel(struct background *background, struct worker_thr
     else
         context->query_at = context->started;
     pthread_mutex_unlock(&context->lock);
-
-    /* In this order: run_queries() clears no_events before it reads query_at. */
-    if (!found) {
-        atomic_store(&background->no_events, true);
+    if (!found)
         bi_background_schedule(background, context->started);
-    }
 }
 
 /* The id is also stored in the ring, for a thread that has reserved the job but not started its
@@ -66,14 +62,11 @@ static void apply_cancel(struct background *background, uint64_t id)
     bi_worker_request_stop(background->worker, id, BIDE_REASON_CANCELLED);
 }
 
-/* ---- queries ---- */
-
 /* Cancels may have been missed: schedules a query of every running job. */
 static void query_all(struct background *background, int64_t now)
 {
     /* First the gap: a job that is reserved but not running is found by the check of its thread. */
     atomic_fetch_add(&background->gaps, 1);
-    background->no_events = true;
     for (uint32_t i = 0; i < background->worker->options.threads; i++) {
         struct bide_context *context = &background->worker->threads[i].context;
         pthread_mutex_lock(&context->lock);
@@ -90,103 +83,8 @@ static void fall_back_to_queries(struct background *background, int code, int64_
     if (code == BIDE_ENOTSUP)
         return;
     background->subscribe_at = now + RESUBSCRIBE_US;
+    atomic_store(&background->no_events, true);
     query_all(background, now);
-}
-
-/* The next job whose query is due; else NULL, and *due is the time of the earliest one. Scans round
- * robin, so that the first threads cannot starve the last ones. */
-static struct worker_thread *next_query(struct background *background, int64_t now, int64_t *due)
-{
-    uint32_t threads = background->worker->options.threads;
-
-    for (uint32_t i = 0; i < threads; i++) {
-        uint32_t index = (background->query_next + i) % threads;
-        struct worker_thread *thread = &background->worker->threads[index];
-        struct bide_context *context = &thread->context;
-        pthread_mutex_lock(&context->lock);
-        bool running = context->running;
-        int64_t at = context->query_at;
-        pthread_mutex_unlock(&context->lock);
-        if (running && at <= now) {
-            background->query_next = index;
-            return thread;
-        }
-        if (running)
-            *due = bi_background_earlier(*due, at);
-    }
-
-    return NULL;
-}
-
-static bool start_query(struct background *background, struct worker_thread *thread, int64_t now)
-{
-    struct bide_context *context = &thread->context;
-
-    pthread_mutex_lock(&context->lock);
-    context->query_at = now + QUERY_INTERVAL_US;
-
-    /* The handler may have returned since next_query() released the lock. */
-    bool running = context->running;
-    uint64_t id = running ? context->job.id : 0;
-    background->query_token = running ? context->job.token : 0;
-    pthread_mutex_unlock(&context->lock);
-
-    if (!running)
-        return false;
-
-    background->ops[BACKGROUND_QUERY].query =
-        (bide_query_args){.id = id, .job = &background->queried};
-    background->query_thread = thread;
-    bi_background_submit(background, BACKGROUND_QUERY, BIDE_OP_JOB_STATS);
-    return true;
-}
-
-static void complete_query(struct background *background)
-{
-    const bide_op *query = &background->ops[BACKGROUND_QUERY];
-    if (!bi_background_poll(background, BACKGROUND_QUERY))
-        return;
-
-    bool found = query->status == BIDE_OK;
-    if (found && background->queried.cancel_wanted)
-        apply_cancel(background, background->queried.id);
-
-    /* A job that is not reserved any more was lost. The token shows whether the thread still runs
-     * it under the lease that was queried. */
-    bool gone =
-        found ? background->queried.state != BIDE_STATE_RESERVED : query->status == BIDE_NOT_FOUND;
-    struct bide_context *context =
-        gone ? bi_background_lock_running(background->query_thread, query->query.id,
-                                          background->query_token)
-             : NULL;
-    if (context != NULL) {
-        bi_context_request_stop(context, BIDE_REASON_LEASE_LOST);
-        pthread_mutex_unlock(&context->lock);
-    }
-    if (found)
-        bide_job_clear(&background->queried);
-}
-
-/* Submits one query at a time: there is room for one. With a subscription it ends when each job has
- * been queried once. */
-static int64_t run_queries(struct background *background, int64_t now)
-{
-    int64_t due = NEVER;
-    struct worker_thread *thread;
-    const bool *pending = &background->pending[BACKGROUND_QUERY];
-
-    if (*pending || !atomic_load(&background->no_events))
-        return NEVER;
-
-    /* Cleared before the scan: a thread that sets it meanwhile may already have been passed, and
-     * must be seen in the next turn. */
-    atomic_store(&background->no_events, background->subscription == NULL);
-    while (!*pending && (thread = next_query(background, now, &due)) != NULL)
-        if (start_query(background, thread, now))
-            complete_query(background);
-    if (*pending)
-        atomic_store(&background->no_events, true); /* the rest of the scan is still to be done */
-    return *pending || background->subscription != NULL ? NEVER : due;
 }
 
 /* ---- the subscription ---- */
@@ -253,6 +151,7 @@ static void complete_subscribe(struct background *background, int64_t now)
         return; /* drain() unsubscribes */
 
     start_receive(background);
+    atomic_store(&background->no_events, false);
     query_all(background, now); /* jobs that were cancelled before the subscription began */
 }
 
@@ -261,10 +160,9 @@ void bi_subscriber_complete(struct background *background, int64_t now)
     bi_background_poll(background, BACKGROUND_UNSUBSCRIBE);
     complete_subscribe(background, now);
     complete_receive(background, now);
-    complete_query(background);
 }
 
-static int64_t run_subscription(struct background *background, int64_t now)
+int64_t bi_subscriber_run(struct background *background, int64_t now)
 {
     if (background->subscription != NULL || background->pending[BACKGROUND_SUBSCRIBE] ||
         background->pending[BACKGROUND_UNSUBSCRIBE] || atomic_load(&background->quit))
@@ -277,10 +175,4 @@ static int64_t run_subscription(struct background *background, int64_t now)
     background->subscribe_at = NEVER;
     bi_background_submit(background, BACKGROUND_SUBSCRIBE, BIDE_OP_SUBSCRIBE);
     return NEVER;
-}
-
-int64_t bi_subscriber_run(struct background *background, int64_t now)
-{
-    int64_t due = run_subscription(background, now);
-    return bi_background_earlier(due, run_queries(background, now));
 }

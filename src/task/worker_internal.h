@@ -108,7 +108,7 @@ struct bide_context {
     int64_t touch_at;        /* when the background thread extends the lease; NEVER: not */
     bool touch_refused;      /* the last touch failed with BIDE_TOUCH_LIMIT */
     int64_t progress_at;     /* when the progress is sent; NEVER: nothing to send */
-    int64_t query_at;        /* when the job is queried for a cancel, while no_events is set */
+    int64_t query_at;        /* when the job is queried for a cancel; NEVER: not */
     size_t progress_size;
     char progress[BIDE_PROGRESS_MAX + 1];
     int fd; /* an eventfd, created by the first bide_context_fd(); -1: none */
@@ -145,7 +145,6 @@ enum background_op {
     BACKGROUND_SUBSCRIBE,
     BACKGROUND_RECEIVE,
     BACKGROUND_UNSUBSCRIBE,
-    BACKGROUND_QUERY,
     BACKGROUND_PING,
     BACKGROUND_OPS
 };
@@ -173,15 +172,9 @@ struct background {
     size_t item_count;
 
     bide_subscription *subscription;
-    /* Some running job must be queried: no subscription, or cancels may have been missed. */
-    _Atomic bool no_events;
-    int64_t subscribe_at; /* when to subscribe; NEVER: not (again) */
+    _Atomic bool no_events; /* cancels are not received, so jobs are queried again and again */
+    int64_t subscribe_at;   /* when to subscribe; NEVER: not (again) */
     bide_event events[EVENTS_PER_READ];
-
-    bide_job queried;
-    struct worker_thread *query_thread;
-    uint32_t query_next; /* the thread at which the next scan begins: round robin */
-    uint64_t query_token;
 
     int64_t ping_at;
 

@@ -44,8 +44,6 @@ static void stub_record_reply(struct stub_record *note, const bide_op *op)
         note->delay_ms = op->release.delay_ms;
     } else if (op->kind == BIDE_OP_DELETE || op->kind == BIDE_OP_GIVE_BACK) {
         note->id = op->lease.id;
-    } else if (op->kind == BIDE_OP_JOB_STATS) {
-        note->id = op->query.id;
     } else if (op->kind == BIDE_OP_TOPIC_REF) {
         note->delta = op->topic.delta;
         stub_record_text(note, op->topic.topic.data, op->topic.topic.size);
@@ -69,6 +67,8 @@ static void stub_touch(const struct stub *stub, bide_op *op)
     for (size_t i = 0; i < op->touch_many.count; i++) {
         bide_touch_item *item = &op->touch_many.items[i];
         item->status = stub->touch_codes[item->id % STUB_IDS];
+        if (item->status == BIDE_OK && stub->cancel_wanted[item->id % STUB_IDS])
+            item->status = BIDE_CANCEL_WANTED;
         item->left_ms = 0;
     }
 }
@@ -88,10 +88,6 @@ static void stub_fill(struct stub *stub, bide_op *op, int code)
         op->subscription.handle = (bide_subscription *)(void *)stub;
         stub->feeds++;
     }
-    if (op->kind == BIDE_OP_JOB_STATS)
-        *op->query.job = (bide_job){.id = op->query.id,
-                                    .state = BIDE_STATE_RESERVED,
-                                    .cancel_wanted = stub->cancel_wanted[op->query.id % STUB_IDS]};
     bi_op_payload_free(op);
 }
 
@@ -346,12 +342,22 @@ bool stub_emit_event(struct stub *stub, uint64_t id, uint64_t lost)
     return op != NULL;
 }
 
+/* Is the op about this job, or, a touch of several, also about it? */
+static bool stub_is_about(const struct stub_record *note, uint64_t id)
+{
+    bool found = note->id == id;
+    for (size_t i = 0; i < note->count && i < COUNT_OF(note->ids); i++)
+        found = found || note->ids[i] == id;
+    return found;
+}
+
 /* The nth op of a kind (from 1), for any job or that one; with the lock held. */
 static const struct stub_record *stub_find(const struct stub *stub, bide_op_kind kind, uint64_t id,
                                            size_t nth)
 {
     for (size_t i = 0; i < stub->note_count; i++)
-        if (stub->notes[i].kind == kind && (id == 0 || stub->notes[i].id == id) && --nth == 0)
+        if (stub->notes[i].kind == kind && (id == 0 || stub_is_about(&stub->notes[i], id)) &&
+            --nth == 0)
             return &stub->notes[i];
     return NULL;
 }
