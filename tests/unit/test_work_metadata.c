@@ -54,7 +54,7 @@ static void environment_describes_the_job(void **state)
     };
     (void)state;
     begin("a key", 5);
-    count = bi_work_metadata_environment(&context, lines);
+    count = bi_work_metadata_format(&context, false, lines);
     assert_int_equal(count, COUNT_OF(wanted));
     for (size_t i = 0; i < COUNT_OF(wanted); i++)
         if (!has(wanted[i]))
@@ -66,7 +66,7 @@ static void absent_fields_are_left_out(void **state)
     (void)state;
     begin(NULL, 0);
     context.job.max_retries = BIDE_NO_RETRY_LIMIT;
-    count = bi_work_metadata_environment(&context, lines);
+    count = bi_work_metadata_format(&context, false, lines);
     assert_false(has_name("BIDE_KEY"));
     assert_false(has_name("BIDE_MAX_RETRIES"));
     assert_true(has("BIDE_LAST=0"));
@@ -76,7 +76,7 @@ static void binary_key_is_base64(void **state)
 {
     (void)state;
     begin("a\0b", 3);
-    count = bi_work_metadata_environment(&context, lines);
+    count = bi_work_metadata_format(&context, false, lines);
     assert_false(has_name("BIDE_KEY="));
     assert_true(has("BIDE_KEY_BASE64=YQBi"));
 }
@@ -85,7 +85,7 @@ static void headers_match_the_environment_without_the_token(void **state)
 {
     (void)state;
     begin("a key", 5);
-    count = bi_work_metadata_headers(&context, lines);
+    count = bi_work_metadata_format(&context, true, lines);
     assert_true(has("Bide-Id: 12"));
     assert_true(has("Bide-Created-Ms: 1794763113220"));
     assert_true(has("Bide-Key: a key"));
@@ -99,7 +99,7 @@ static void key_cannot_inject_a_header(void **state)
     (void)state;
     for (size_t i = 0; i < COUNT_OF(keys); i++) {
         begin(keys[i], strlen(keys[i]));
-        count = bi_work_metadata_headers(&context, lines);
+        count = bi_work_metadata_format(&context, true, lines);
         assert_false(has_name("Bide-Key: "));
         assert_true(has_name("Bide-Key-Base64: "));
         for (size_t k = 0; k < count; k++)
@@ -114,7 +114,7 @@ static void the_longest_key_and_topic_fit(void **state)
     memset(key, 0, sizeof(key));
     begin(key, sizeof(key));
     memset(context.job.topic, 't', BIDE_TOPIC_MAX);
-    count = bi_work_metadata_headers(&context, lines);
+    count = bi_work_metadata_format(&context, true, lines);
     for (size_t i = 0; i < count; i++) {
         if (strncmp(lines[i], "Bide-Key-Base64: ", 17) == 0)
             assert_int_equal(strlen(lines[i]), 17 + 268);

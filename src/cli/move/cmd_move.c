@@ -43,29 +43,6 @@ struct presence {
     bide_slice topic; /* name */
 };
 
-static int submit_reserve(struct presence *presence)
-{
-    bide_op *list[] = {&presence->op};
-
-    presence->op.kind = BIDE_OP_RESERVE;
-    presence->op.cq = presence->cq;
-    presence->op.reserve = (bide_reserve_args){
-        .topics = &presence->topic,
-        .topic_count = 1,
-        .timeout_ms = BIDE_FOREVER,
-        .jobs = &presence->job,
-        .job_max = 1,
-    };
-    int pending = bide_submit(presence->queue, list, 1);
-    if (pending >= 0)
-        return BIDE_OK;
-
-    /* A failed submit leaves the status as it was, and zero is BIDE_OK: withdraw would give a job
-     * back. */
-    presence->op.status = pending;
-    return pending;
-}
-
 /* A beanstalkd has the topic before it counts the waiting client, so the topic alone is not enough. */
 static int wait_visible(struct presence *presence)
 {
@@ -91,9 +68,27 @@ static int announce(struct presence *presence, bide *queue, const char *prefix)
     presence->topic = (bide_slice){presence->name, strlen(presence->name)};
 
     int code = bide_cq_new(&presence->cq);
-    if (code == BIDE_OK)
-        code = submit_reserve(presence);
-    return code == BIDE_OK ? wait_visible(presence) : code;
+    if (code != BIDE_OK)
+        return code;
+
+    bide_op *list[] = {&presence->op};
+    presence->op.kind = BIDE_OP_RESERVE;
+    presence->op.cq = presence->cq;
+    presence->op.reserve = (bide_reserve_args){
+        .topics = &presence->topic,
+        .topic_count = 1,
+        .timeout_ms = BIDE_FOREVER,
+        .jobs = &presence->job,
+        .job_max = 1,
+    };
+    int pending = bide_submit(queue, list, 1);
+    if (pending >= 0)
+        return wait_visible(presence);
+
+    /* A failed submit leaves the status as it was, and zero is BIDE_OK: withdraw would give a job
+     * back. */
+    presence->op.status = pending;
+    return pending;
 }
 
 /* Accepts a zeroed presence. */
@@ -113,22 +108,6 @@ static void withdraw(struct presence *presence)
     bide_job_clear(&presence->job);
     bide_cq_free(presence->cq);
     presence->cq = NULL;
-}
-
-/* Are both handles the same queue, whatever their URLs? BI_EXIT_OK, or reports what failed. */
-static int is_same_queue(const struct cli *cli, bide *one, bide *other, bool *same)
-{
-    struct presence presence;
-    bide_topic_stats stats;
-
-    int code = announce(&presence, one, BI_JOB_SCAN_PROBE_PREFIX);
-    if (code == BIDE_OK) {
-        code = bide_topic_get_stats(other, presence.name, &stats);
-        *same = code == BIDE_OK;
-    }
-    int exit = code == BIDE_NOT_FOUND ? BI_EXIT_OK : bi_cli_report_last(cli, code);
-    withdraw(&presence);
-    return exit;
 }
 
 /* ---- opening ---- */
@@ -157,16 +136,22 @@ static int open_one(struct cli *cli, const char *url, struct job_scan *scan, cha
     return exit == BI_EXIT_OK ? bi_job_scan_open(scan, cli, queue) : exit;
 }
 
-/* A queue that is not shared has one process; opening it twice has failed before. */
+/* Are both handles the same queue, whatever their URLs? A queue that is not shared has one process;
+ * opening it twice has failed before. */
 static int check_different(const struct mover *mover)
 {
-    bool same = false;
+    struct presence presence;
+    bide_topic_stats stats;
     uint32_t both = bide_capabilities(mover->from.queue) & bide_capabilities(mover->to.queue);
     if ((both & BIDE_CAN_SHARE) == 0)
         return BI_EXIT_OK;
 
-    int exit = is_same_queue(mover->cli, mover->to.queue, mover->from.queue, &same);
-    if (exit != BI_EXIT_OK || !same)
+    int code = announce(&presence, mover->to.queue, BI_JOB_SCAN_PROBE_PREFIX);
+    if (code == BIDE_OK)
+        code = bide_topic_get_stats(mover->from.queue, presence.name, &stats);
+    int exit = code == BIDE_NOT_FOUND ? BI_EXIT_OK : bi_cli_report_last(mover->cli, code);
+    withdraw(&presence);
+    if (code != BIDE_OK)
         return exit;
     return bi_cli_usage_error(mover->cli, "%.200s and %.200s are the same queue", mover->from_shown,
                               mover->to_shown);

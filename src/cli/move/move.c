@@ -198,52 +198,7 @@ static int copy_all(struct mover *mover)
     return mover->exit != BI_EXIT_OK ? mover->exit : exit;
 }
 
-/* ---- one op for each job that is in TO ---- */
-
-struct move_pass {
-    const char *label;
-    bide *queue;
-    bool reads_jobs; /* the op returns the job, and takes as much memory */
-    bool (*build)(struct mover *mover, const struct moved *moved, struct op_slot *slot);
-    bi_ordered_pipeline_done *on_done;
-};
-
-/* build() fills in the op for a job, or returns false to skip the job. */
-static int run_pass(struct mover *mover, const struct move_pass *pass)
-{
-    struct ordered_pipeline *ordered_pipeline =
-        bi_ordered_pipeline_new(mover->cli, pass->queue, pass->on_done, mover);
-    if (ordered_pipeline == NULL)
-        return BI_EXIT_FAILED;
-
-    assert(mover->exit == BI_EXIT_OK);
-    bi_progress_begin(&mover->progress, mover->cli, pass->label, mover->present + mover->copied);
-    for (size_t i = 0; i < mover->count && mover->exit == BI_EXIT_OK; i++) {
-        const struct moved *moved = &mover->moved[i];
-        if (moved->status != MOVE_PRESENT && moved->status != MOVE_COPIED)
-            continue;
-        struct op_slot *slot =
-            bi_ordered_pipeline_get_slot(ordered_pipeline, pass->reads_jobs ? moved->size : 0);
-        slot->number = i;
-        if (pass->build(mover, moved, slot))
-            bi_ordered_pipeline_submit(ordered_pipeline);
-        if (bi_interrupted() && mover->exit == BI_EXIT_OK)
-            mover->exit = bi_interrupt_exit();
-    }
-    bi_ordered_pipeline_free(ordered_pipeline);
-    bi_progress_end(&mover->progress);
-    return mover->exit;
-}
-
 /* ---- verifying ---- */
-
-static bool build_peek(struct mover *mover, const struct moved *moved, struct op_slot *slot)
-{
-    (void)mover;
-    slot->op.kind = BIDE_OP_PEEK;
-    slot->op.query = (bide_query_args){.id = moved->target_id, .job = &slot->job};
-    return true;
-}
 
 static void on_peeked(void *user, struct op_slot *slot)
 {
@@ -292,30 +247,11 @@ static int report_missing(const struct mover *mover)
                         ids);
 }
 
-static int verify_all(struct mover *mover)
-{
-    const struct move_pass pass = {"verifying", mover->to.queue, true, build_peek, on_peeked};
-    return run_pass(mover, &pass);
-}
-
 /* ---- removing ---- */
 
 bool bi_move_is_inexact(const struct mover *mover)
 {
     return mover->from.plain || mover->to.plain;
-}
-
-/* The delete has no token: it fails if a consumer has reserved the job meanwhile. */
-static bool build_delete(struct mover *mover, const struct moved *moved, struct op_slot *slot)
-{
-    assert(moved->verified);
-    if (moved->status == MOVE_PRESENT && bi_move_is_inexact(mover)) {
-        mover->unproven++;
-        return false;
-    }
-    slot->op.kind = BIDE_OP_DELETE;
-    slot->op.lease = (bide_lease_args){.id = moved->id};
-    return true;
 }
 
 static void on_deleted(void *user, struct op_slot *slot)
@@ -345,10 +281,50 @@ static void report_unproven(const struct mover *mover)
         mover->from_shown);
 }
 
+/* ---- the whole move ---- */
+
+/* Verifies the copy of each job that is in TO, or removes its original. */
+static int run_pass(struct mover *mover, bool removing)
+{
+    struct ordered_pipeline *ordered_pipeline =
+        bi_ordered_pipeline_new(mover->cli, removing ? mover->from.queue : mover->to.queue,
+                                removing ? on_deleted : on_peeked, mover);
+    if (ordered_pipeline == NULL)
+        return BI_EXIT_FAILED;
+
+    assert(mover->exit == BI_EXIT_OK);
+    bi_progress_begin(&mover->progress, mover->cli, removing ? "removing" : "verifying",
+                      mover->present + mover->copied);
+    for (size_t i = 0; i < mover->count && mover->exit == BI_EXIT_OK; i++) {
+        const struct moved *moved = &mover->moved[i];
+        if (moved->status != MOVE_PRESENT && moved->status != MOVE_COPIED)
+            continue;
+        if (removing && moved->status == MOVE_PRESENT && bi_move_is_inexact(mover)) {
+            mover->unproven++;
+            continue;
+        }
+
+        struct op_slot *slot =
+            bi_ordered_pipeline_get_slot(ordered_pipeline, removing ? 0 : moved->size);
+        slot->number = i;
+        slot->op.kind = removing ? BIDE_OP_DELETE : BIDE_OP_PEEK;
+        assert(!removing || moved->verified);
+        if (removing) /* without a token: it fails if a consumer has reserved the job meanwhile */
+            slot->op.lease = (bide_lease_args){.id = moved->id};
+        else
+            slot->op.query = (bide_query_args){.id = moved->target_id, .job = &slot->job};
+        bi_ordered_pipeline_submit(ordered_pipeline);
+        if (bi_interrupted() && mover->exit == BI_EXIT_OK)
+            mover->exit = bi_interrupt_exit();
+    }
+    bi_ordered_pipeline_free(ordered_pipeline);
+    bi_progress_end(&mover->progress);
+    return mover->exit;
+}
+
 static int remove_verified(struct mover *mover)
 {
-    const struct move_pass pass = {"removing", mover->from.queue, false, build_delete, on_deleted};
-    int exit = run_pass(mover, &pass);
+    int exit = run_pass(mover, true);
     if (exit != BI_EXIT_OK)
         return exit;
 
@@ -356,8 +332,6 @@ static int remove_verified(struct mover *mover)
         report_unproven(mover);
     return mover->kept > 0 || mover->unproven > 0 ? BI_EXIT_PARTIAL : BI_EXIT_OK;
 }
-
-/* ---- the whole move ---- */
 
 int bi_move_run(struct mover *mover)
 {
@@ -372,7 +346,7 @@ int bi_move_run(struct mover *mover)
     if (exit != BI_EXIT_OK)
         return exit;
 
-    exit = verify_all(mover);
+    exit = run_pass(mover, false);
     if (exit != BI_EXIT_OK)
         return exit;
 

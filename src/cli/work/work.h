@@ -120,11 +120,10 @@ void bi_work_output_head(const struct output *output, char *to);
 #define BI_WORK_METADATA_COUNT 13
 #define BI_WORK_METADATA_SIZE  320 /* name and value */
 
-/* Lines "BIDE_ID=12"; a key with a NUL is base64. Returns their number. */
-size_t bi_work_metadata_environment(const bide_context *context,
-                                    char (*lines)[BI_WORK_METADATA_SIZE]);
-/* Lines "Bide-Id: 12"; a key that is not visible ASCII is base64. */
-size_t bi_work_metadata_headers(const bide_context *context, char (*lines)[BI_WORK_METADATA_SIZE]);
+/* Lines "BIDE_ID=12" for an environment, where a key with a NUL is base64; or "Bide-Id: 12" for
+ * headers, where a key that is not visible ASCII is. Returns their number. */
+size_t bi_work_metadata_format(const bide_context *context, bool header,
+                               char (*lines)[BI_WORK_METADATA_SIZE]);
 /* Does "NAME=value" set one of the variables above, or BIDE_URL? */
 bool bi_work_metadata_is_reserved(const char *line);
 
@@ -141,18 +140,10 @@ struct process {
     bide_slice unwritten; /* rest of the input */
 };
 
-struct process_plan {
-    const char *path;
-    const char *const *arguments;
-    const char *const *environment;
-    bide_slice input;
-    bool keeps_output;    /* else its standard output is ours */
-    bool output_to_error; /* or our standard error */
-    sigset_t mask;        /* its blocked signals */
-};
-
-/* 0, or an errno and nothing is left behind. */
-int bi_work_process_start(struct process *process, const struct process_plan *plan);
+/* Starts the program of the plan. 0, or an errno and nothing is left behind. mask: its blocked
+ * signals. */
+int bi_work_process_start(struct process *process, const struct work *work,
+                          const char *const *environment, const sigset_t *mask, bide_slice input);
 /* Writes as much input as the pipe takes; closes it after the last byte, or if it has no reader. */
 void bi_work_process_write_input(struct process *process);
 /* Sends a signal to the group; only before bi_work_process_reap(). */

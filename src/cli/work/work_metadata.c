@@ -4,33 +4,34 @@
 #include "util/base64.h"
 
 #include <assert.h>
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
 #define VALUE_SIZE 280
 
-enum value { U64, I64, U32, RETRIES, ATTEMPT, LAST, TOPIC, KEY_TEXT, KEY_BASE64 };
+enum field {
+    ID,
+    TOPIC,
+    TOKEN,
+    ATTEMPT,
+    LAST,
+    PRIORITY,
+    TTR_MS,
+    CREATED_MS,
+    RESERVES,
+    FAILURES,
+    MAX_RETRIES,
+    KEY,
+    KEY_BASE64,
+    FIELDS
+};
+_Static_assert(FIELDS == BI_WORK_METADATA_COUNT, "one line per field");
 
-#define AT(member) offsetof(bide_job, member)
-
-static const struct field {
-    const char *variable, *header;
-    enum value value;
-    size_t offset; /* of a number in bide_job */
-} fields[BI_WORK_METADATA_COUNT] = {
-    {"BIDE_ID", "Bide-Id", U64, AT(id)},
-    {"BIDE_TOPIC", "Bide-Topic", TOPIC, 0},
-    {"BIDE_TOKEN", NULL, U64, AT(token)}, /* a secret of this worker: not sent over the network */
-    {"BIDE_ATTEMPT", "Bide-Attempt", ATTEMPT, 0},
-    {"BIDE_LAST", "Bide-Last", LAST, 0},
-    {"BIDE_PRIORITY", "Bide-Priority", U32, AT(priority)},
-    {"BIDE_TTR_MS", "Bide-Ttr-Ms", I64, AT(ttr_ms)},
-    {"BIDE_CREATED_MS", "Bide-Created-Ms", I64, AT(created_ms)},
-    {"BIDE_RESERVES", "Bide-Reserves", U32, AT(reserves)},
-    {"BIDE_FAILURES", "Bide-Failures", U32, AT(failures)},
-    {"BIDE_MAX_RETRIES", "Bide-Max-Retries", RETRIES, 0},
-    {"BIDE_KEY", "Bide-Key", KEY_TEXT, 0},
-    {"BIDE_KEY_BASE64", "Bide-Key-Base64", KEY_BASE64, 0},
+static const char *const names[FIELDS + 1] = {
+    "BIDE_ID",          "BIDE_TOPIC",  "BIDE_TOKEN",      "BIDE_ATTEMPT",  "BIDE_LAST",
+    "BIDE_PRIORITY",    "BIDE_TTR_MS", "BIDE_CREATED_MS", "BIDE_RESERVES", "BIDE_FAILURES",
+    "BIDE_MAX_RETRIES", "BIDE_KEY",    "BIDE_KEY_BASE64", "BIDE_URL" /* not of a job */
 };
 
 /* Can the key be a value as it is? header: visible ASCII with spaces only inside, else any text
@@ -45,85 +46,61 @@ static bool is_text(const bide_job *job, bool header)
     return !header || job->key_size == 0 || (key[0] != ' ' && key[job->key_size - 1] != ' ');
 }
 
-/* False: the job has no such value. */
-static bool format_value(char *to, const struct field *field, const bide_context *context,
-                         bool header)
+/* BIDE_TTR_MS becomes Bide-Ttr-Ms. */
+static void make_header_name(char *line)
+{
+    for (char *at = line + 1; *at != ':'; at++)
+        *at = (char)(*at == '_' ? '-' : at[-1] == '-' ? *at : tolower((unsigned char)*at));
+}
+
+size_t bi_work_metadata_format(const bide_context *context, bool header,
+                               char (*lines)[BI_WORK_METADATA_SIZE])
 {
     const bide_job *job = bide_context_job(context);
-    const void *number = (const char *)job + field->offset;
-    long long value = 0;
-
-    switch (field->value) {
-    case TOPIC:
-        snprintf(to, VALUE_SIZE, "%s", job->topic);
-        return true;
-    case KEY_TEXT:
-        snprintf(to, VALUE_SIZE, "%.*s", (int)job->key_size, (const char *)job->key);
-        return job->key != NULL && is_text(job, header);
-    case KEY_BASE64:
-        if (job->key == NULL || is_text(job, header))
-            return false;
-        assert(bi_base64_encoded_size(job->key_size) < VALUE_SIZE);
-        bi_base64_encode(job->key, job->key_size, to);
-        to[bi_base64_encoded_size(job->key_size)] = 0;
-        return true;
-    case U64:
-        value = (long long)*(const uint64_t *)number;
-        break;
-    case I64:
-        value = *(const int64_t *)number;
-        break;
-    case U32:
-        value = *(const uint32_t *)number;
-        break;
-    case RETRIES:
-        value = job->max_retries;
-        break;
-    case ATTEMPT:
-        value = bide_context_attempt(context);
-        break;
-    case LAST:
-        value = bide_context_is_last(context);
-        break;
-    }
-    snprintf(to, VALUE_SIZE, "%lld", value);
-    return field->value != RETRIES || value >= 0; /* negative: no limit */
-}
-
-static size_t format_all(const bide_context *context, char (*lines)[BI_WORK_METADATA_SIZE],
-                         bool header)
-{
+    bool key_is_text = is_text(job, header);
+    const long long numbers[FIELDS] = {
+        [ID] = (long long)job->id,
+        [TOKEN] = header ? -1 : (long long)job->token, /* a secret: not sent over the network */
+        [ATTEMPT] = bide_context_attempt(context),
+        [LAST] = bide_context_is_last(context),
+        [PRIORITY] = job->priority,
+        [TTR_MS] = job->ttr_ms,
+        [CREATED_MS] = job->created_ms,
+        [RESERVES] = job->reserves,
+        [FAILURES] = job->failures,
+        [MAX_RETRIES] = job->max_retries, /* negative: no limit */
+    };
     size_t count = 0;
 
-    for (size_t i = 0; i < BI_WORK_METADATA_COUNT; i++) {
-        const char *name = header ? fields[i].header : fields[i].variable;
-        char value[VALUE_SIZE];
-        if (name != NULL && format_value(value, &fields[i], context, header))
-            snprintf(lines[count++], BI_WORK_METADATA_SIZE, "%s%s%s", name, header ? ": " : "=",
-                     value);
+    assert(bi_base64_encoded_size(job->key_size) < VALUE_SIZE);
+    for (int i = 0; i < FIELDS; i++) {
+        char value[VALUE_SIZE] = "";
+        if (i == TOPIC)
+            snprintf(value, sizeof(value), "%s", job->topic);
+        else if (i == KEY && key_is_text)
+            snprintf(value, sizeof(value), "%.*s", (int)job->key_size, (const char *)job->key);
+        else if (i == KEY_BASE64 && !key_is_text)
+            bi_base64_encode(job->key, job->key_size, value);
+        else if (i < KEY && numbers[i] >= 0)
+            snprintf(value, sizeof(value), "%lld", numbers[i]);
+
+        if (value[0] == 0)
+            continue; /* the job has no such value */
+        snprintf(lines[count], sizeof(lines[count]), "%s%s%s", names[i], header ? ": " : "=",
+                 value);
+        if (header)
+            make_header_name(lines[count]);
+        count++;
     }
     return count;
-}
-
-size_t bi_work_metadata_environment(const bide_context *context,
-                                    char (*lines)[BI_WORK_METADATA_SIZE])
-{
-    return format_all(context, lines, false);
-}
-
-size_t bi_work_metadata_headers(const bide_context *context, char (*lines)[BI_WORK_METADATA_SIZE])
-{
-    return format_all(context, lines, true);
 }
 
 bool bi_work_metadata_is_reserved(const char *line)
 {
     size_t size = strcspn(line, "=");
 
-    if (size == strlen("BIDE_URL") && strncmp(line, "BIDE_URL", size) == 0)
-        return true;
-    for (size_t i = 0; i < BI_WORK_METADATA_COUNT; i++)
-        if (strlen(fields[i].variable) == size && strncmp(line, fields[i].variable, size) == 0)
+    for (int i = 0; i <= FIELDS; i++)
+        if (strlen(names[i]) == size && strncmp(line, names[i], size) == 0)
             return true;
     return false;
 }

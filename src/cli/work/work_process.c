@@ -44,42 +44,43 @@ static bool make_pipe(int *reads, int *writes)
 }
 
 /* Writing the input must not block: the program may read it late or never. */
-static bool make_pipes(struct process *process, const struct process_plan *plan, int ends[ENDS])
+static bool make_pipes(struct process *process, const struct work *work, int ends[ENDS])
 {
     return make_pipe(&ends[IN], &process->in) && fcntl(process->in, F_SETFL, O_NONBLOCK) == 0 &&
            make_pipe(&process->err, &ends[ERR]) &&
-           (!plan->keeps_output || make_pipe(&process->out, &ends[OUT]));
+           (work->plan->keep_size == 0 || make_pipe(&process->out, &ends[OUT]));
 }
 
-static int add_actions(posix_spawn_file_actions_t *actions, const struct process_plan *plan,
+static int add_actions(posix_spawn_file_actions_t *actions, const struct work *work,
                        const int ends[ENDS])
 {
     int error = posix_spawn_file_actions_adddup2(actions, ends[IN], STDIN_FILENO);
+    int out = work->plan->keep_size > 0 ? ends[OUT] : work->cli->json ? STDERR_FILENO : -1;
 
     /* Standard output before standard error is replaced. */
-    if (error == 0 && (plan->keeps_output || plan->output_to_error))
-        error = posix_spawn_file_actions_adddup2(
-            actions, plan->keeps_output ? ends[OUT] : STDERR_FILENO, STDOUT_FILENO);
+    if (error == 0 && out >= 0)
+        error = posix_spawn_file_actions_adddup2(actions, out, STDOUT_FILENO);
     if (error == 0)
         error = posix_spawn_file_actions_adddup2(actions, ends[ERR], STDERR_FILENO);
     return error;
 }
 
-static void set_attributes(posix_spawnattr_t *attributes, const struct process_plan *plan)
+static void set_attributes(posix_spawnattr_t *attributes, const sigset_t *mask)
 {
     sigset_t defaults;
 
     sigemptyset(&defaults);
     sigaddset(&defaults, SIGPIPE); /* bide ignores it */
     posix_spawnattr_setsigdefault(attributes, &defaults);
-    posix_spawnattr_setsigmask(attributes, &plan->mask);
+    posix_spawnattr_setsigmask(attributes, mask);
     /* A group of its own: Ctrl-C reaches only bide, and a stop reaches the children, too. */
     posix_spawnattr_setpgroup(attributes, 0);
     posix_spawnattr_setflags(attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF |
                                              POSIX_SPAWN_SETSIGMASK);
 }
 
-static int spawn(struct process *process, const struct process_plan *plan, const int ends[ENDS])
+static int spawn(struct process *process, const struct work *work, const char *const *environment,
+                 const sigset_t *mask, const int ends[ENDS])
 {
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
@@ -89,12 +90,12 @@ static int spawn(struct process *process, const struct process_plan *plan, const
         return error;
     error = posix_spawnattr_init(&attributes);
     if (error == 0) {
-        set_attributes(&attributes, plan);
-        error = add_actions(&actions, plan, ends);
+        set_attributes(&attributes, mask);
+        error = add_actions(&actions, work, ends);
         if (error == 0)
-            error = posix_spawn(&process->pid, plan->path, &actions, &attributes,
-                                (char *const *)(uintptr_t)plan->arguments,
-                                (char *const *)(uintptr_t)plan->environment);
+            error = posix_spawn(&process->pid, work->plan->path, &actions, &attributes,
+                                (char *const *)(uintptr_t)work->plan->program,
+                                (char *const *)(uintptr_t)environment);
         posix_spawnattr_destroy(&attributes);
     }
     posix_spawn_file_actions_destroy(&actions);
@@ -121,15 +122,16 @@ static int open_pidfd(struct process *process)
     return error;
 }
 
-int bi_work_process_start(struct process *process, const struct process_plan *plan)
+int bi_work_process_start(struct process *process, const struct work *work,
+                          const char *const *environment, const sigset_t *mask, bide_slice input)
 {
     int ends[ENDS] = {-1, -1, -1};
 
-    *process = (struct process){.fd = -1, .in = -1, .out = -1, .err = -1, .unwritten = plan->input};
-    int error = make_pipes(process, plan, ends) ? 0 : errno;
+    *process = (struct process){.fd = -1, .in = -1, .out = -1, .err = -1, .unwritten = input};
+    int error = make_pipes(process, work, ends) ? 0 : errno;
     if (error == 0) {
         bi_work_process_write_input(process); /* most bodies fit into the pipe */
-        error = spawn(process, plan, ends);
+        error = spawn(process, work, environment, mask, ends);
     }
     for (int i = 0; i < ENDS; i++)
         close_fd(&ends[i]);

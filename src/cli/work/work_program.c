@@ -116,7 +116,7 @@ static int start_once(struct run *run, const bide_slice *body)
     const struct work *work = run->work;
     const struct program *program = work->state;
     char lines[BI_WORK_METADATA_COUNT][BI_WORK_METADATA_SIZE];
-    size_t count = bi_work_metadata_environment(run->context, lines);
+    size_t count = bi_work_metadata_format(run->context, false, lines);
     const char **environment = malloc((program->base_count + count + 1) * sizeof(*environment));
 
     if (environment == NULL)
@@ -126,16 +126,7 @@ static int start_once(struct run *run, const bide_slice *body)
         environment[program->base_count + i] = lines[i];
     environment[program->base_count + count] = NULL;
 
-    struct process_plan plan = {
-        .path = work->plan->path,
-        .arguments = work->plan->program,
-        .environment = environment,
-        .input = *body,
-        .keeps_output = work->plan->keep_size > 0,
-        .output_to_error = work->cli->json,
-        .mask = program->mask,
-    };
-    int error = bi_work_process_start(&run->process, &plan);
+    int error = bi_work_process_start(&run->process, work, environment, &program->mask, *body);
     free(environment);
     return error;
 }
@@ -243,13 +234,13 @@ static bool start(struct run *run, const bide_slice *body)
 
 /* ---- running ---- */
 
-/* A pipe is readable, or its other end is closed. */
-static void read_pipe(struct run *run, int *fd)
+/* Reads a pipe if it is readable, or its other end is closed. */
+static void read_pipe(struct run *run, int *fd, const struct pollfd *polled)
 {
     char data[16384];
-    ssize_t size = read(*fd, data, sizeof(data));
+    ssize_t size = polled->revents == 0 ? -1 : read(*fd, data, sizeof(data));
 
-    if (size < 0 && (errno == EINTR || errno == EAGAIN))
+    if (polled->revents == 0 || (size < 0 && (errno == EINTR || errno == EAGAIN)))
         return;
     if (size <= 0) {
         close(*fd);
@@ -291,10 +282,8 @@ static bool poll_once(struct run *run)
 
     if (poll(fds, FDS, poll_timeout_ms(run)) < 0)
         return true; /* EINTR: revents are not set */
-    if (fds[OUT].revents != 0)
-        read_pipe(run, &process->out);
-    if (fds[ERR].revents != 0)
-        read_pipe(run, &process->err);
+    read_pipe(run, &process->out, &fds[OUT]);
+    read_pipe(run, &process->err, &fds[ERR]);
     if (fds[IN].revents != 0)
         bi_work_process_write_input(process);
     /* After the pipes: the last output of a program that ends is read before it is reaped. */
@@ -324,10 +313,8 @@ static void drain_pipes(struct run *run)
                                {.fd = run->work->kill_fd, .events = POLLIN}};
         if (poll(fds, 3, bi_work_supervisor_poll_ms(until)) <= 0)
             continue;
-        if (fds[0].revents != 0)
-            read_pipe(run, &process->out);
-        if (fds[1].revents != 0)
-            read_pipe(run, &process->err);
+        read_pipe(run, &process->out, &fds[0]);
+        read_pipe(run, &process->err, &fds[1]);
         if (fds[2].revents != 0)
             return;
     }

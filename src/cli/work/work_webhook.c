@@ -242,7 +242,7 @@ static bool build_headers(struct request *request)
     /* "Expect: 100-continue" would cost a round trip. */
     char lines[2 + BI_WORK_METADATA_COUNT][BI_WORK_METADATA_SIZE] = {
         "Content-Type: application/octet-stream", "Expect:"};
-    size_t count = 2 + bi_work_metadata_headers(request->context, lines + 2);
+    size_t count = 2 + bi_work_metadata_format(request->context, true, lines + 2);
     bool good = true;
 
     /* Headers of the command line replace the built-in ones of the same name. */
@@ -346,48 +346,36 @@ static void copy_error_text(const struct request *request, struct http_client *c
 
 /* ---- redirects ---- */
 
-/* The scheme, host and port of a URL, each freed by curl_free(); NULL: not known. */
-struct origin {
-    char *scheme, *host, *port;
-};
-
-static struct origin parse_origin(const char *url)
+/* "https", "example.org" and "443"; false: the URL cannot be parsed. */
+#define PART_SIZE 300
+static bool parse_origin(const char *url, char parts[3][PART_SIZE])
 {
-    struct origin origin = {NULL, NULL, NULL};
-    CURLU *parts = curl.url();
+    static const CURLUPart kinds[3] = {CURLUPART_SCHEME, CURLUPART_HOST, CURLUPART_PORT};
+    CURLU *parsed = curl.url();
+    bool good = parsed != NULL && curl.url_set(parsed, CURLUPART_URL, url, 0) == CURLUE_OK;
 
-    if (parts != NULL && curl.url_set(parts, CURLUPART_URL, url, 0) == CURLUE_OK) {
-        curl.url_get(parts, CURLUPART_SCHEME, &origin.scheme, 0);
-        curl.url_get(parts, CURLUPART_HOST, &origin.host, 0);
-        curl.url_get(parts, CURLUPART_PORT, &origin.port, CURLU_DEFAULT_PORT);
+    for (int i = 0; i < 3 && good; i++) {
+        char *text = NULL;
+        good = curl.url_get(parsed, kinds[i], &text, CURLU_DEFAULT_PORT) == CURLUE_OK &&
+               snprintf(parts[i], PART_SIZE, "%s", text) < PART_SIZE;
+        curl.free(text);
     }
-    curl.url_cleanup(parts);
-    return origin;
-}
-
-static void free_origin(struct origin *origin)
-{
-    curl.free(origin->scheme);
-    curl.free(origin->host);
-    curl.free(origin->port);
+    curl.url_cleanup(parsed);
+    return good;
 }
 
 /* The body and the headers are meant for one server: a redirect is followed to the same scheme, host
  * and port, or from http to https of the same host on the default ports. */
 static bool is_same_origin(const char *from, const char *to)
 {
-    struct origin a = parse_origin(from), b = parse_origin(to);
-    bool same = a.scheme != NULL && a.host != NULL && a.port != NULL && b.scheme != NULL &&
-                b.host != NULL && b.port != NULL && strcasecmp(a.host, b.host) == 0;
+    char a[3][PART_SIZE], b[3][PART_SIZE];
 
-    if (same && strcasecmp(a.scheme, b.scheme) == 0)
-        same = strcmp(a.port, b.port) == 0;
-    else if (same)
-        same = strcasecmp(a.scheme, "http") == 0 && strcmp(a.port, "80") == 0 &&
-               strcasecmp(b.scheme, "https") == 0 && strcmp(b.port, "443") == 0;
-    free_origin(&a);
-    free_origin(&b);
-    return same;
+    if (!parse_origin(from, a) || !parse_origin(to, b) || strcasecmp(a[1], b[1]) != 0)
+        return false;
+    if (strcasecmp(a[0], b[0]) == 0)
+        return strcmp(a[2], b[2]) == 0;
+    return strcasecmp(a[0], "http") == 0 && strcmp(a[2], "80") == 0 &&
+           strcasecmp(b[0], "https") == 0 && strcmp(b[2], "443") == 0;
 }
 
 /* If the response is a redirect to follow, sets request->url and resets the rest of the request. */
