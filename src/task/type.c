@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * type - the public calls of bide/type.h, the type `bytes`, and the arena of decoded values.
+ * type - the public calls of bide/type.h, the type `bytes`, the arena of decoded values, and errors.
  */
 #include "task/type.h"
 
@@ -8,6 +8,8 @@
 
 #include <assert.h>
 #include <stdalign.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 const bide_type *bide_type_of_bytes(void)
@@ -57,6 +59,36 @@ int bi_type_encode_key(const bide_type *type, const char *fields, const void *va
 int bi_type_out_of_memory(void)
 {
     return bi_last_error_set(BIDE_ENOMEM, "%s", bide_code_text(BIDE_ENOMEM));
+}
+
+#define PATH_SIZE 120 /* of BIDE_ERROR_SIZE; the rest is for the message */
+
+int bi_type_error(const struct json_path *path, const char *format, ...)
+{
+    static const size_t dots = 3;
+    char buffer[PATH_SIZE], step[PATH_SIZE], message[BIDE_ERROR_SIZE];
+    char *begin = buffer + PATH_SIZE - 1;
+    va_list args;
+
+    /* Steps point to their parents only, so the text is built from its end. */
+    *begin = 0;
+    for (; path != NULL; path = path->parent) {
+        size_t size =
+            (size_t)(path->name == NULL ? snprintf(step, sizeof(step), "[%zu]", path->index)
+                                        : snprintf(step, sizeof(step), "%s%s",
+                                                   path->parent == NULL ? "" : ".", path->name));
+        /* "..." replaces the steps that do not fit; there is always room for it. */
+        bool fits = size + dots <= (size_t)(begin - buffer);
+        begin -= fits ? size : dots;
+        memcpy(begin, fits ? step : "...", fits ? size : dots);
+        if (!fits)
+            break;
+    }
+
+    va_start(args, format);
+    vsnprintf(message, sizeof(message), format, args);
+    va_end(args);
+    return bi_last_error_set(BIDE_EINVAL, "%s: %s", begin, message);
 }
 
 /* ---- arena ---- */

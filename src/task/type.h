@@ -2,9 +2,9 @@
 /*
  * type - what the files that implement bide/type.h share.
  *
- * type.c has the public calls and the arena; type_decode.c and type_encode.c use jansson; json_path.c
- * names the position of an error; type_number.c converts the integers of C. Without jansson bodies of
- * bytes work, and all else fails with BIDE_ENOTSUP.
+ * type.c has the public calls, the arena and errors; type_decode.c and type_encode.c use jansson;
+ * type_number.c converts the integers of C. Without jansson bodies of bytes work, and all else fails
+ * with BIDE_ENOTSUP.
  *
  * Failure    Decoding and encoding set the last error of the thread; then there is nothing to free.
  */
@@ -52,7 +52,7 @@ int bi_type_arena_init(struct arena *arena, const struct bi_alloc *alloc, size_t
 /* Zeroed, and aligned for any type. NULL when out of memory; other pieces stay valid. */
 void *bi_type_arena_alloc(struct arena *arena, size_t size);
 
-/* ---- json_path ---- */
+/* ---- errors ---- */
 
 /*
  * The position of a codec in a value, for error messages: "order.lines[3].count". Each step is on
@@ -68,7 +68,7 @@ struct json_path {
 
 /* Sets the last error to "path: message" and returns BIDE_EINVAL. A path that is too long loses its
  * beginning: the end names the field. */
-int bi_json_path_error(const struct json_path *path, const char *format, ...)
+int bi_type_error(const struct json_path *path, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 /* ---- numbers ---- */

@@ -32,7 +32,7 @@ static int type_mismatch(const struct json_path *at, const char *wanted, const j
         [JSON_INTEGER] = "a number",    [JSON_REAL] = "a number",  [JSON_TRUE] = "true or false",
         [JSON_FALSE] = "true or false", [JSON_NULL] = "null",
     };
-    return bi_json_path_error(at, "%s is wanted, and this is %s", wanted, names[json_typeof(json)]);
+    return bi_type_error(at, "%s is wanted, and this is %s", wanted, names[json_typeof(json)]);
 }
 
 /* ---- single values ---- */
@@ -50,15 +50,14 @@ static int read_number(const struct json_path *at, const json_t *json, struct in
     if (json_is_real(json)) {
         if (bi_type_number_from_double(json_real_value(json), number))
             return BIDE_OK;
-        return bi_json_path_error(at, "%.17g is not a whole number, or too large to be exact",
-                                  json_real_value(json));
+        return bi_type_error(at, "%.17g is not a whole number, or too large to be exact",
+                             json_real_value(json));
     }
     if (!json_is_string(json))
         return type_mismatch(at, "a whole number", json);
     if (bi_type_number_parse(json_string_value(json), json_string_length(json), number))
         return BIDE_OK;
-    return bi_json_path_error(
-        at, "a whole number is wanted, and this is a string of other than digits");
+    return bi_type_error(at, "a whole number is wanted, and this is a string of other than digits");
 }
 
 static int read_integer(const struct json_path *at, const bide_field *field, const json_t *json,
@@ -78,7 +77,7 @@ static int read_integer(const struct json_path *at, const bide_field *field, con
     bi_type_number_format(bi_type_number_limit(field->kind, field->size, side < 0), limit);
     const char *shown =
         json_is_string(json) ? json_string_value(json) : bi_type_number_format(number, text);
-    return bi_json_path_error(at, "%.30s is %s than %s", shown, side < 0 ? "less" : "more", limit);
+    return bi_type_error(at, "%.30s is %s than %s", shown, side < 0 ? "less" : "more", limit);
 }
 
 static int read_double(const struct json_path *at, const bide_field *field, const json_t *json,
@@ -96,7 +95,7 @@ static int read_double(const struct json_path *at, const bide_field *field, cons
     /* A double beyond FLT_MAX becomes infinite. */
     float narrow = (float)value;
     if (!isfinite(narrow))
-        return bi_json_path_error(at, "%.17g is too large for a float", value);
+        return bi_type_error(at, "%.17g is too large for a float", value);
 
     memcpy(to, &narrow, sizeof(narrow));
     return BIDE_OK;
@@ -112,10 +111,10 @@ static int read_text(struct arena *arena, const struct json_path *at, const bide
     /* A C string would silently end at the NUL. */
     size_t length = json_string_length(json);
     if (strlen(json_string_value(json)) != length)
-        return bi_json_path_error(at, "there is a \\u0000 in the text");
+        return bi_type_error(at, "there is a \\u0000 in the text");
     if (field->kind == BIDE_KIND_CHARS && length >= field->size)
-        return bi_json_path_error(at, "the text has %zu bytes; %zu are allowed", length,
-                                  field->size - 1);
+        return bi_type_error(at, "the text has %zu bytes; %zu are allowed", length,
+                             field->size - 1);
 
     /* Copied: the tree is released before the value is used. */
     char *text = field->kind == BIDE_KIND_CHARS ? to : bi_type_arena_alloc(arena, length + 1);
@@ -137,14 +136,14 @@ static int read_bytes(struct arena *arena, const struct json_path *at, const jso
     const char *text = json_string_value(json);
     size_t length = json_string_length(json);
     if (!bi_base64_decoded_size(text, length, &slice.size))
-        return bi_json_path_error(at, "the text is not base64");
+        return bi_type_error(at, "the text is not base64");
 
     /* One byte more: empty bytes are not NULL, which means missing. */
     void *bytes = bi_type_arena_alloc(arena, slice.size + 1);
     if (bytes == NULL)
         return bi_type_out_of_memory();
     if (!bi_base64_decode(text, length, bytes))
-        return bi_json_path_error(at, "the text is not base64");
+        return bi_type_error(at, "the text is not base64");
 
     slice.data = bytes;
     memcpy(to, &slice, sizeof(slice));
@@ -220,8 +219,8 @@ static int read_field(struct arena *arena, const struct json_path *at, const bid
     if (json == NULL || json_is_null(json)) {
         if (field->optional)
             return BIDE_OK;
-        return bi_json_path_error(&here, "it is %s, and not optional",
-                                  json == NULL ? "missing" : "null");
+        return bi_type_error(&here, "it is %s, and not optional",
+                             json == NULL ? "missing" : "null");
     }
     if (field->shape == BIDE_SHAPE_ARRAY)
         return read_array(arena, &here, field, json, base);
@@ -248,7 +247,7 @@ static int read_struct(struct arena *arena, const struct json_path *at, const bi
 
     /* A type may contain itself through a pointer; this bounds the recursion. */
     if (at->depth > BIDE_NESTING_MAX)
-        return bi_json_path_error(at, "more than %d structs in structs", BIDE_NESTING_MAX);
+        return bi_type_error(at, "more than %d structs in structs", BIDE_NESTING_MAX);
 
     int code = BIDE_OK;
     for (size_t i = 0; i < type->field_count && code == BIDE_OK; i++) {
@@ -352,7 +351,7 @@ static int report_syntax_error(const struct json_path *at, const char *text, siz
     for (char *letter = error.text; *letter != 0; letter++)
         if ((unsigned char)*letter < ' ')
             *letter = '?';
-    return bi_json_path_error(at, "not JSON at byte %d: %s", error.position, error.text);
+    return bi_type_error(at, "not JSON at byte %d: %s", error.position, error.text);
 }
 
 /* A job with an invalid body is buried, so a body is parsed twice before it is rejected. */
@@ -362,7 +361,7 @@ static int parse(const struct json_path *at, const void *data, size_t size,
     size_t pad = longest_token(data, size), wrapped_size;
 
     if (size == 0)
-        return bi_json_path_error(at, "there is nothing to read");
+        return bi_type_error(at, "there is nothing to read");
     char *wrapped = wrap(data, size, pad, alloc, &wrapped_size);
     if (wrapped == NULL)
         return bi_type_out_of_memory();

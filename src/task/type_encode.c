@@ -31,7 +31,7 @@ static json_t *write_struct(struct encoder *encoder, const struct json_path *at,
 
 /* Returns NULL: `return REJECT(encoder, at, "it is NULL");` */
 #define REJECT(encoder, at, ...) \
-    ((encoder)->code = bi_json_path_error((at), __VA_ARGS__), (json_t *)NULL)
+    ((encoder)->code = bi_type_error((at), __VA_ARGS__), (json_t *)NULL)
 
 /* NULL from jansson means out of memory: everything else is checked before. */
 static json_t *check_allocated(struct encoder *encoder, json_t *json)
@@ -284,7 +284,7 @@ static json_t *write_struct(struct encoder *encoder, const struct json_path *at,
             continue;
         /* set_new() would replace the first one silently. */
         if (json_object_get(object, field->name) != NULL) {
-            encoder->code = bi_json_path_error(at, "two fields are called %s", field->name);
+            encoder->code = bi_type_error(at, "two fields are called %s", field->name);
             break;
         }
         json_t *json = write_field(encoder, at, field, from);
@@ -393,7 +393,7 @@ static int make_single_key(struct encoder *encoder, const struct json_path *at, 
 
     /* An empty key means no key to a put: all such jobs would lose their uniqueness. */
     if (json_string_length(json) == 0)
-        encoder->code = bi_json_path_error(at, "the field that its key is made of is empty");
+        encoder->code = bi_type_error(at, "the field that its key is made of is empty");
     else if ((*key = bide_buf_new(json_string_value(json), json_string_length(json))) == NULL)
         check_allocated(encoder, NULL);
     json_decref(json);

@@ -3,7 +3,8 @@
  * top - the parts of `bide top`, the live view of a queue.
  *
  *     cmd_top.c      flags, the event loop, requests to the queue, shutdown
- *     top_sampler.c  reads all figures at an interval into the model (top_model.h)
+ *     top_sampler.c  reads all figures at an interval into the model
+ *     top_model.c    the last sample, the rates, and the history
  *     top_window.c   header, bottom line (note, question, key hints), help, global keys
  *     top_topics.c   view: the table of topics
  *     top_jobs.c     view: the jobs of one topic in one state
@@ -20,7 +21,6 @@
 #define BI_TOP_H
 
 #include "cli/cli.h"
-#include "cli/top/top_model.h"
 #include "cli/top/top_screen.h"
 
 struct top;
@@ -39,6 +39,50 @@ void bi_top_request_send(struct top_request *request, struct top *top,
                          void (*on_done)(struct top_request *request));
 /* The error message of a request that did not succeed. */
 const char *bi_top_request_error(const struct top_request *request);
+
+/* ---- the model ---- */
+
+/*
+ * A sample holds the figures of all topics at about one time. A rate is the difference of a counter
+ * between two samples divided by the time between them; after the first sample it is unknown
+ * (negative). A counter that decreased belongs to a topic that was created again, and counts from
+ * 0. After a restart of the queue (the uptime decreased) all rates are unknown.
+ *
+ * Cost       A sample is sorted and merged: O(n log n), and about 2 KiB per topic.
+ * Failure    Only lack of memory; the sample is dropped and the model is unchanged.
+ */
+#define BI_TOP_HISTORY 200 /* samples per topic: the trend of a wide window */
+
+struct top_topic {
+    bide_topic_stats now;
+    double in, out;                                            /* puts and finishes per second */
+    float ready[BI_TOP_HISTORY], finish_rates[BI_TOP_HISTORY]; /* rings, of the count and of out */
+    size_t samples;                                            /* that contained the topic */
+    size_t last_sample;                                        /* number of the last of them */
+};
+
+enum top_rate { TOP_RATE_PUTS, TOP_RATE_RESERVES, TOP_RATE_FINISHED, TOP_RATE_FAILS, TOP_RATES };
+
+struct top_model {
+    bide_stats stats;
+    double rates[TOP_RATES];
+    struct top_topic **topics; /* by name */
+    size_t count;
+    int64_t at_us; /* of the last sample */
+    size_t samples;
+};
+
+/* Adds a sample; sorts topics in place. False: out of memory. */
+bool bi_top_model_add_sample(struct top_model *model, const bide_stats *stats,
+                             bide_topic_stats *topics, size_t count, int64_t at_us);
+void bi_top_model_free(struct top_model *model);
+
+/* NULL if the last sample does not contain it. */
+const struct top_topic *bi_top_model_find(const struct top_model *model, const char *name);
+
+/* Copies the last values of a ring, oldest first, at most max; returns their number. */
+size_t bi_top_model_history(const struct top_topic *topic, const float *ring, float *values,
+                            size_t max);
 
 /* ---- samples ---- */
 

@@ -4,6 +4,7 @@
  */
 #include "cli/top/top.h"
 
+#include "op/job_fields.h"
 #include "util/datetime.h"
 
 #include <assert.h>
@@ -15,7 +16,9 @@
 
 enum field_kind { FIELD_NUMBER, FIELD_DURATION, FIELD_TIME, FIELD_BLANK };
 
-#define AT(member) offsetof(bide_job, member)
+#define AT(member)          offsetof(bide_job, member)
+#define TIME(kind, name)    {#name, FIELD_TIME, AT(name##_ms)},
+#define COUNTER(kind, name) {#name, FIELD_NUMBER, AT(name)},
 
 /* Between the state and the retries, in the order of the screen. Times of 0 are left out. */
 static const struct {
@@ -23,25 +26,17 @@ static const struct {
     enum field_kind kind;
     size_t offset; /* a number is uint32_t, the others are int64_t */
 } fields[] = {
+    /* clang-format off */
     {"priority", FIELD_NUMBER, AT(priority)},
     {"ttr", FIELD_DURATION, AT(ttr_ms)},
     {"age", FIELD_DURATION, AT(age_ms)},
     {"expires at", FIELD_TIME, AT(expires_at_ms)},
     {"", FIELD_BLANK, 0},
-    {"created", FIELD_TIME, AT(created_ms)},
-    {"ready", FIELD_TIME, AT(ready_ms)},
-    {"reserved", FIELD_TIME, AT(reserved_ms)},
-    {"touched", FIELD_TIME, AT(touched_ms)},
-    {"buried", FIELD_TIME, AT(buried_ms)},
-    {"done", FIELD_TIME, AT(done_ms)},
+    BI_JOB_CREATED(TIME)
+    BI_JOB_TIMES(TIME)
     {"", FIELD_BLANK, 0},
-    {"reserves", FIELD_NUMBER, AT(reserves)},
-    {"timeouts", FIELD_NUMBER, AT(timeouts)},
-    {"releases", FIELD_NUMBER, AT(releases)},
-    {"fails", FIELD_NUMBER, AT(fails)},
-    {"buries", FIELD_NUMBER, AT(buries)},
-    {"kicks", FIELD_NUMBER, AT(kicks)},
-    {"touches", FIELD_NUMBER, AT(touches)},
+    BI_JOB_COUNTERS(COUNTER)
+    /* clang-format on */
 };
 
 static void add_field(struct page *page, const char *name, enum field_kind kind, const void *value)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "cli/top/top_model.h"
+#include "cli/top/top.h"
 
 #include <assert.h>
 #include <stdlib.h>
