@@ -44,8 +44,7 @@ static struct run find_run(const struct layout *layout, const void *base,
 
 static struct run find_in_args(const bide_op *op, const struct field_codec *codec)
 {
-    const struct op_row *row = bi_op_row(op);
-    return find_run(row->args, (const char *)op + row->args_at, codec);
+    return find_run(bi_op_row(op)->args, op, codec);
 }
 
 static const void *run_at(const struct run *run, size_t i)
@@ -126,7 +125,7 @@ size_t bi_op_args_item_count(const bide_op *op)
     const struct op_row *row = bi_op_row(op);
     const struct field *first = row->args->fields;
     return row->args->count > 0 && first->codec == &bi_op_codec_field_items
-               ? size_at((const char *)op + row->args_at, first->aux[0])
+               ? size_at(op, first->aux[0])
                : 0;
 }
 
@@ -179,10 +178,9 @@ int bi_op_args_dup(bide_op *op)
     if (op->private_.wake != NULL || op->private_.args_dup != NULL)
         return BIDE_OK;
 
-    const struct op_row *row = bi_op_row(op);
-    void *args = (char *)op + row->args_at;
+    const struct layout *args = bi_op_row(op)->args;
     struct args_copy counted = {.count = 0};
-    bi_op_codec_nested_dup_fields(&counted, row->args, args);
+    bi_op_codec_nested_dup_fields(&counted, args, op);
     if (counted.count == 0)
         return BIDE_OK;
 
@@ -195,7 +193,7 @@ int bi_op_args_dup(bide_op *op)
     copy->count = copy->size = 0;
     copy->saved = (struct saved_pointer *)(void *)(copy + 1);
     copy->bytes = (char *)copy->saved + saved;
-    bi_op_codec_nested_dup_fields(copy, row->args, args);
+    bi_op_codec_nested_dup_fields(copy, args, op);
     assert(copy->count == counted.count && copy->size == counted.size);
 
     op->private_.args_dup = copy;
@@ -391,7 +389,6 @@ int bi_op_payload_copy(bide_op *op)
 
 void bi_op_payload_free(bide_op *op)
 {
-    const struct op_row *row = bi_op_row(op);
     if ((op->private_.flags & BI_PAYLOAD_COPIED) != 0)
-        bi_op_codec_nested_release_fields(row->args, (char *)op + row->args_at);
+        bi_op_codec_nested_release_fields(bi_op_row(op)->args, op);
 }

@@ -16,16 +16,6 @@ bide_op_kind bi_op_codec_find_kind(const char *name, size_t size)
     return BIDE_OP_NONE;
 }
 
-static void *mutable_args(const struct op_row *kind, bide_op *op)
-{
-    return (char *)op + kind->args_at;
-}
-
-static const void *const_args(const struct op_row *kind, const bide_op *op)
-{
-    return (const char *)op + kind->args_at;
-}
-
 /* Removes what was appended if the writer ran out of memory. */
 static int finish_write(const struct op_writer *writer, size_t before)
 {
@@ -50,7 +40,7 @@ int bi_op_codec_encode(const bide_op *op, uint64_t feed, struct op_bytes *out)
     const struct op_row *kind = &bi_op_table[op->kind];
     struct op_writer writer = {.out = out, .feed = feed};
     size_t before = out->size;
-    bi_op_codec_nested_write_fields(&writer, kind->args, const_args(kind, op));
+    bi_op_codec_nested_write_fields(&writer, kind->args, op);
     return finish_write(&writer, before);
 }
 
@@ -70,7 +60,7 @@ int bi_op_codec_decode(struct decoded_op *decoded, bide_op_kind kind, const void
     reader.owner = decoded;
 
     const struct op_row *row = &bi_op_table[kind];
-    if (!bi_op_codec_nested_read_fields(&reader, row->args, mutable_args(row, &decoded->op))) {
+    if (!bi_op_codec_nested_read_fields(&reader, row->args, &decoded->op)) {
         snprintf(error, BIDE_ERROR_SIZE, "%s: %s", bide_op_name(kind), reader.problem);
         bi_op_codec_wire_free_blocks(decoded);
         return reader.code;
@@ -107,14 +97,14 @@ int bi_op_codec_encode_result(const struct decoded_op *decoded, struct op_bytes 
 {
     const bide_op *op = &decoded->op;
     const struct op_row *kind = &bi_op_table[op->kind];
-    struct op_writer writer = {.out = out, .feed = decoded->feed, .error_item = op->error_item};
+    struct op_writer writer = {.out = out, .feed = decoded->feed};
     size_t before = out->size;
 
     write_bytes(&writer, op->error, strnlen(op->error, sizeof(op->error) - 1));
     if (kind->results_any != NULL)
-        bi_op_codec_nested_write_fields(&writer, kind->results_any, const_args(kind, op));
+        bi_op_codec_nested_write_fields(&writer, kind->results_any, op);
     if (kind->results_ok != NULL && bi_op_succeeded(op, op->status))
-        bi_op_codec_nested_write_fields(&writer, kind->results_ok, const_args(kind, op));
+        bi_op_codec_nested_write_fields(&writer, kind->results_ok, op);
     return finish_write(&writer, before);
 }
 
@@ -126,28 +116,14 @@ int bi_op_codec_encode_error(const char *error, struct op_bytes *out)
     return finish_write(&writer, before);
 }
 
-/* Sets the error text of an op. An error about an item that the local check has written is
- * retained: the server got that item empty and cannot know the cause. */
-static void set_error(bide_op *op, int code, bide_slice text, uint64_t item)
-{
-    if (code == BIDE_OK && op->error_item != 0)
-        return;
-
-    size_t size = text.size < BIDE_ERROR_SIZE ? text.size : BIDE_ERROR_SIZE - 1;
-    if (size > 0)
-        memcpy(op->error, text.data, size);
-    op->error[size] = 0;
-    op->error_item = (uint32_t)item;
-}
-
+/* Reads the results that the code sets. On failure there is nothing to free. */
 static bool read_results(struct op_reader *reader, bide_op *op, int code)
 {
-    const struct op_row *kind = &bi_op_table[op->kind];
-    if (kind->results_any != NULL &&
-        !bi_op_codec_nested_read_fields(reader, kind->results_any, mutable_args(kind, op)))
+    const struct op_row *kind = bi_op_row(op);
+    if (kind->results_any != NULL && !bi_op_codec_nested_read_fields(reader, kind->results_any, op))
         return false;
     return kind->results_ok == NULL || !bi_op_succeeded(op, code) ||
-           bi_op_codec_nested_read_fields(reader, kind->results_ok, mutable_args(kind, op));
+           bi_op_codec_nested_read_fields(reader, kind->results_ok, op);
 }
 
 int bi_op_codec_decode_result(bide_op *op, int code, const void *data, size_t size, uint64_t *feed)
@@ -155,17 +131,31 @@ int bi_op_codec_decode_result(bide_op *op, int code, const void *data, size_t si
     assert(bi_op_is_kind(op->kind));
     struct op_reader reader = init_reader(data, size);
     bide_slice text = {NULL, 0};
+    uint32_t local_item = op->error_item;
 
     /* The code is from the server: an op must not become pending again. */
     if (code == BIDE_PENDING)
         return BIDE_EINVAL;
 
     /* An empty reply is valid: error text and results are missing. */
+    op->error_item = 0;
     if ((size > 0 && !bi_op_codec_wire_read_bytes(&reader, &text)) ||
-        !read_results(&reader, op, code))
+        !read_results(&reader, op, code)) {
+        op->error_item = local_item;
         return reader.code;
+    }
 
-    set_error(op, code, text, reader.error_item);
+    /* An error about an item that the local check has written is retained: the server got that item
+     * empty and cannot know the cause. */
+    if (code == BIDE_OK && local_item != 0) {
+        op->error_item = local_item;
+    } else {
+        size = text.size < BIDE_ERROR_SIZE ? text.size : BIDE_ERROR_SIZE - 1;
+        if (size > 0)
+            memcpy(op->error, text.data, size);
+        op->error[size] = 0;
+    }
+
     op->private_.status = code;
     if (feed != NULL)
         *feed = reader.feed;

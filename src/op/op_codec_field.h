@@ -17,6 +17,7 @@ struct field;
 struct args_copy;
 
 struct field_codec {
+    /* NULL: the field has no bytes. */
     void (*write)(struct op_writer *writer, const struct field *field, const void *base);
     bool (*read)(struct op_reader *reader, const struct field *field, void *base);
     /* Arguments: visits what the field points to, see bi_op_args_visit(). NULL: nothing. */
@@ -26,6 +27,10 @@ struct field_codec {
     /* Results of an op that fails after all: frees what the field holds, or resets it; a status of
      * success becomes the code. NULL: the field stays as it is. */
     void (*discard)(const struct field *field, void *base, int code);
+    /* Numbers: the size of the member, and the largest value; of either sign if it is signed. */
+    uint8_t size;
+    bool is_signed;
+    uint64_t max;
 };
 
 struct field {
@@ -36,61 +41,51 @@ struct field {
     const struct layout *layout; /* of the struct that it is or points to */
 };
 
-/* op_codec_scalar.c */
-extern const struct field_codec
-    bi_op_codec_field_id; /* arguments: of a job; results: of a new job */
-extern const struct field_codec bi_op_codec_field_timeout; /* arguments: how long to wait */
-extern const struct field_codec bi_op_codec_field_u32;
-extern const struct field_codec bi_op_codec_field_u64;
-extern const struct field_codec bi_op_codec_field_i32;
-extern const struct field_codec bi_op_codec_field_i64;
-extern const struct field_codec bi_op_codec_field_u32s; /* limit of them, consecutive members */
-extern const struct field_codec bi_op_codec_field_u64s;
-extern const struct field_codec bi_op_codec_field_i64s;
-extern const struct field_codec bi_op_codec_field_size;
-extern const struct field_codec bi_op_codec_field_flag;
-extern const struct field_codec bi_op_codec_field_enum;
-extern const struct field_codec bi_op_codec_field_status; /* an int; unchanged if missing */
-extern const struct field_codec
-    bi_op_codec_field_text; /* a char array of limit bytes, with a NUL */
-extern const struct field_codec bi_op_codec_field_topic; /* the same, of printable ASCII only */
-extern const struct field_codec bi_op_codec_field_slice;
-/* A slice: the topic that the op inserts into or changes. */
-extern const struct field_codec bi_op_codec_field_changed_topic;
-/* A slice that the kind ignores: it is sent, but not copied. */
-extern const struct field_codec bi_op_codec_field_unused_slice;
-/* A bide_slice, unless there is a bide_buf at aux[0] or at aux[1]. */
-extern const struct field_codec bi_op_codec_field_body;
-/* Of a job: a pointer, its size at aux[0], a bide_buf for it at aux[1]. */
-extern const struct field_codec bi_op_codec_field_part;
-/* The same, if the op has a copy in a buffer of its own (made). */
-extern const struct field_codec bi_op_codec_field_payload;
-extern const struct field_codec
-    bi_op_codec_field_made;                            /* arguments: a private bide_buf, not sent */
-extern const struct field_codec bi_op_codec_field_buf; /* results: a bide_buf, or NULL */
-extern const struct field_codec bi_op_codec_field_cursor; /* a pointer to BIDE_CURSOR_SIZE bytes */
-extern const struct field_codec bi_op_codec_field_path;   /* arguments: a pointer to a string */
-extern const struct field_codec
-    bi_op_codec_field_feed; /* the number of a feed, which is not in the op */
-extern const struct field_codec
-    bi_op_codec_field_error_item; /* results: error_item of the op, not of its arguments */
+#define BI_OP_CODEC_DECLARE(name) extern const struct field_codec bi_op_codec_field_##name
+
+/* op_codec_scalar.c: numbers; with a limit, that many consecutive members. */
+BI_OP_CODEC_DECLARE(id);      /* arguments: of a job; results: of a new job */
+BI_OP_CODEC_DECLARE(timeout); /* arguments: how long to wait */
+BI_OP_CODEC_DECLARE(u32);
+BI_OP_CODEC_DECLARE(u64);
+BI_OP_CODEC_DECLARE(i32);
+BI_OP_CODEC_DECLARE(i64);
+BI_OP_CODEC_DECLARE(size);
+BI_OP_CODEC_DECLARE(flag);
+BI_OP_CODEC_DECLARE(enum);
+BI_OP_CODEC_DECLARE(error_item); /* results: error_item of the op */
+BI_OP_CODEC_DECLARE(status);     /* an int; unchanged if missing */
+BI_OP_CODEC_DECLARE(feed);       /* the number of a feed, which is not in the op */
+
+/* op_codec_scalar.c: bytes. */
+BI_OP_CODEC_DECLARE(text);  /* a char array of limit bytes, with a NUL */
+BI_OP_CODEC_DECLARE(topic); /* the same, of printable ASCII only */
+BI_OP_CODEC_DECLARE(slice);
+BI_OP_CODEC_DECLARE(changed_topic); /* a slice: the topic that the op inserts into or changes */
+BI_OP_CODEC_DECLARE(unused_slice);  /* a slice that the kind ignores: sent, but not copied */
+BI_OP_CODEC_DECLARE(body);    /* a bide_slice, unless there is a bide_buf at aux[0] or aux[1] */
+BI_OP_CODEC_DECLARE(part);    /* of a job: a pointer, its size at aux[0], its bide_buf at aux[1] */
+BI_OP_CODEC_DECLARE(payload); /* the same, if the op has a copy in a buffer of its own (made) */
+BI_OP_CODEC_DECLARE(made);    /* arguments: a private bide_buf, not sent */
+BI_OP_CODEC_DECLARE(buf);     /* results: a bide_buf, or NULL */
+BI_OP_CODEC_DECLARE(cursor);  /* a pointer to BIDE_CURSOR_SIZE bytes */
+BI_OP_CODEC_DECLARE(path);    /* arguments: a pointer to a string */
 
 /* op_codec_nested.c */
-extern const struct field_codec bi_op_codec_field_struct; /* an embedded struct */
-extern const struct field_codec
-    bi_op_codec_field_pointed; /* arguments: a pointer to a struct, or NULL */
-extern const struct field_codec bi_op_codec_field_restored; /* arguments: a pointer to the job */
-extern const struct field_codec bi_op_codec_field_topics;   /* of a reserve, with their weights */
+BI_OP_CODEC_DECLARE(struct);   /* an embedded struct */
+BI_OP_CODEC_DECLARE(pointed);  /* arguments: a pointer to a struct, or NULL */
+BI_OP_CODEC_DECLARE(restored); /* arguments: a pointer to the job */
+BI_OP_CODEC_DECLARE(topics);   /* a bide_reserve_args: its topics, with their weights */
 /* A pointer to items, their count at aux[0]: in arguments the items, in results their outcomes. */
-extern const struct field_codec bi_op_codec_field_items;
-extern const struct field_codec bi_op_codec_field_outcomes;
+BI_OP_CODEC_DECLARE(items);
+BI_OP_CODEC_DECLARE(outcomes);
 /* A pointer to a struct that the op fills: in arguments no bytes, in results the struct. */
-extern const struct field_codec bi_op_codec_field_space;
-extern const struct field_codec bi_op_codec_field_one;
-/* A pointer to an array of such: in arguments its capacity, which is at aux[0]; in results the
- * filled ones, at least limit of them, their count at aux[1]. */
-extern const struct field_codec bi_op_codec_field_room;
-extern const struct field_codec bi_op_codec_field_list;
+BI_OP_CODEC_DECLARE(space);
+BI_OP_CODEC_DECLARE(one);
+/* A pointer to an array of such: in arguments its capacity, which is at aux[1]; in results the
+ * filled ones, at least limit of them, their count at aux[0]. */
+BI_OP_CODEC_DECLARE(room);
+BI_OP_CODEC_DECLARE(list);
 
 /* The fields of a struct. */
 struct layout {

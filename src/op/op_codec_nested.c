@@ -4,6 +4,8 @@
  */
 #include "op/op_codec_field.h"
 
+#include <assert.h>
+
 /* The least bytes of an encoded item. They bound a count by the bytes that are left, so that a
  * short message cannot make the server allocate a long list. */
 #define STRUCT_MIN LENGTH_SIZE
@@ -65,6 +67,19 @@ static void write_pointed(struct op_writer *writer, const struct field *field, c
         write_struct_body(writer, field->layout, pointed);
 }
 
+/* Lets a pointer of the op point to new memory, which lives as long as the op. It is not
+ * initialized. NULL when out of memory. */
+static void *alloc_at(struct op_reader *reader, const struct field *field, void *base, size_t size)
+{
+    assert(reader->owner != NULL); /* only a server allocates what arguments point to */
+    void *memory = bi_op_codec_wire_alloc(reader->owner, size);
+    if (memory == NULL)
+        out_of_memory(reader);
+    else
+        set_pointer(base, field->at, memory);
+    return memory;
+}
+
 static bool read_pointed(struct op_reader *reader, const struct field *field, void *base)
 {
     uint64_t present;
@@ -73,29 +88,14 @@ static bool read_pointed(struct op_reader *reader, const struct field *field, vo
     if (present == 0)
         return true;
 
-    void *pointed = bi_op_codec_wire_alloc(reader->owner, field->layout->size);
-    if (pointed == NULL)
-        return out_of_memory(reader);
-
-    set_pointer(base, field->at, pointed);
-    return read_new_struct(reader, field->layout, pointed);
+    void *pointed = alloc_at(reader, field, base, field->layout->size);
+    return pointed != NULL && read_new_struct(reader, field->layout, pointed);
 }
 
-static void write_nothing(struct op_writer *writer, const struct field *field, const void *base)
-{
-    (void)writer;
-    (void)field;
-    (void)base;
-}
-
+/* The op fills it when it succeeds, and only then is it read. */
 static bool read_space(struct op_reader *reader, const struct field *field, void *base)
 {
-    void *space = bi_op_codec_wire_alloc(reader->owner, field->layout->size);
-    if (space == NULL)
-        return out_of_memory(reader);
-    /* Not initialized: the op fills it when it succeeds, and only then is it read. */
-    set_pointer(base, field->at, space);
-    return true;
+    return alloc_at(reader, field, base, field->layout->size) != NULL;
 }
 
 static void write_one(struct op_writer *writer, const struct field *field, const void *base)
@@ -106,13 +106,6 @@ static void write_one(struct op_writer *writer, const struct field *field, const
 static bool read_one(struct op_reader *reader, const struct field *field, void *base)
 {
     return read_new_struct(reader, field->layout, pointer_at(base, field->at));
-}
-
-static void discard_one(const struct field *field, void *base, int code)
-{
-    (void)code;
-    if (field->layout->clear != NULL)
-        field->layout->clear(pointer_at(base, field->at));
 }
 
 /* ---- lists ---- */
@@ -189,23 +182,37 @@ static bool read_topics(struct op_reader *reader, const struct field *field, voi
 
 static int status_of(const struct layout *layout, const void *item)
 {
+    assert(layout->status > 0); /* only items have a status, and it is never their first member */
     return *(const int *)const_member_at(item, layout->status);
 }
 
-/* An item that was rejected locally is sent as an empty struct, so that the positions of all others
- * stay the same. */
+/* Whether the outcome of an item has fields besides its status. */
+static bool is_success(const struct layout *layout, const void *item)
+{
+    if (layout->results_ok == NULL)
+        return false;
+
+    int status = status_of(layout, item);
+    return status == BIDE_OK || status == layout->alt_ok;
+}
+
+/* Writes the items of an op, their outcomes, or a list of results. An item that was rejected locally
+ * is sent as an empty struct, so that the positions of all others stay the same. */
 static void write_items(struct op_writer *writer, const struct field *field, const void *base)
 {
+    bool arguments = field->codec == &bi_op_codec_field_items;
     const struct layout *layout = field->layout;
     const char *item = pointer_at(base, field->at);
     size_t count = size_at(base, field->aux[0]);
 
     write_number(writer, count);
     for (size_t i = 0; i < count; i++, item += layout->size) {
-        if (status_of(layout, item) == BIDE_OK)
-            write_struct_body(writer, layout, item);
-        else
-            bi_op_codec_wire_end_struct(writer, bi_op_codec_wire_begin_struct(writer));
+        size_t start = bi_op_codec_wire_begin_struct(writer);
+        if (!arguments || status_of(layout, item) == BIDE_OK)
+            bi_op_codec_nested_write_fields(writer, layout, item);
+        if (!arguments && is_success(layout, item))
+            bi_op_codec_nested_write_fields(writer, layout->results_ok, item);
+        bi_op_codec_wire_end_struct(writer, start);
     }
 }
 
@@ -216,31 +223,14 @@ static bool read_items(struct op_reader *reader, const struct field *field, void
     if (!read_count(reader, count, field->limit, STRUCT_MIN))
         return false;
 
-    char *item = bi_op_codec_wire_alloc(reader->owner, *count * layout->size);
+    char *item = alloc_at(reader, field, base, *count * layout->size);
     if (item == NULL)
-        return out_of_memory(reader);
+        return false;
 
-    set_pointer(base, field->at, item);
     for (size_t i = 0; i < *count; i++, item += layout->size)
         if (!read_new_struct(reader, layout, item))
             return false;
     return true;
-}
-
-/* Whether the outcome of an item has fields besides its status. */
-static bool is_success(const struct layout *layout, const void *item)
-{
-    int status = status_of(layout, item);
-    return layout->results_ok != NULL && (status == BIDE_OK || status == layout->alt_ok);
-}
-
-static void write_outcome(struct op_writer *writer, const struct layout *layout, const void *item)
-{
-    size_t start = bi_op_codec_wire_begin_struct(writer);
-    bi_op_codec_nested_write_fields(writer, layout, item);
-    if (is_success(layout, item))
-        bi_op_codec_nested_write_fields(writer, layout->results_ok, item);
-    bi_op_codec_wire_end_struct(writer, start);
 }
 
 /* An item that was rejected before it was sent retains its status. */
@@ -260,16 +250,6 @@ static bool read_outcome(struct op_reader *reader, const struct layout *layout, 
 
     leave_struct(reader, outer);
     return true;
-}
-
-static void write_outcomes(struct op_writer *writer, const struct field *field, const void *base)
-{
-    const struct layout *layout = field->layout;
-    const char *item = pointer_at(base, field->at);
-    size_t count = size_at(base, field->aux[0]);
-    write_number(writer, count);
-    for (size_t i = 0; i < count; i++, item += layout->size)
-        write_outcome(writer, layout, item);
 }
 
 /* The reply has the outcomes of all items, or of none if the op failed as a whole. */
@@ -293,7 +273,7 @@ static bool read_outcomes(struct op_reader *reader, const struct field *field, v
 
 static void write_room(struct op_writer *writer, const struct field *field, const void *base)
 {
-    write_number(writer, size_at(base, field->aux[0]));
+    write_number(writer, size_at(base, field->aux[1]));
 }
 
 static bool read_room(struct op_reader *reader, const struct field *field, void *base)
@@ -304,26 +284,8 @@ static bool read_room(struct op_reader *reader, const struct field *field, void 
     if (number > field->limit)
         return malformed(reader, "more items are requested than one call may return");
 
-    *(size_t *)member_at(base, field->aux[0]) = (size_t)number;
-    if (number == 0)
-        return true;
-
-    void *room = bi_op_codec_wire_alloc(reader->owner, (size_t)number * field->layout->size);
-    if (room == NULL)
-        return out_of_memory(reader);
-
-    set_pointer(base, field->at, room);
-    return true;
-}
-
-static void write_list(struct op_writer *writer, const struct field *field, const void *base)
-{
-    const struct layout *layout = field->layout;
-    const char *item = pointer_at(base, field->at);
-    size_t count = size_at(base, field->aux[1]);
-    write_number(writer, count);
-    for (size_t i = 0; i < count; i++, item += layout->size)
-        write_struct_body(writer, layout, item);
+    *(size_t *)member_at(base, field->aux[1]) = (size_t)number;
+    return number == 0 || alloc_at(reader, field, base, (size_t)number * field->layout->size);
 }
 
 static void clear_items(const struct layout *layout, char *items, size_t count)
@@ -339,7 +301,7 @@ static bool read_list(struct op_reader *reader, const struct field *field, void 
     size_t count;
 
     /* A server must not return more than the caller has room for. */
-    if (!read_count(reader, &count, size_at(base, field->aux[0]), STRUCT_MIN))
+    if (!read_count(reader, &count, size_at(base, field->aux[1]), STRUCT_MIN))
         return false;
     /* A reserve that succeeds without a job would break its callers. */
     if (count < field->limit)
@@ -352,36 +314,24 @@ static bool read_list(struct op_reader *reader, const struct field *field, void 
         }
 
     /* Set last: after a failure the caller must find no jobs. */
-    *(size_t *)member_at(base, field->aux[1]) = count;
+    *(size_t *)member_at(base, field->aux[0]) = count;
     return true;
 }
+
+/* ---- copying, releasing, discarding ---- */
 
 static void discard_list(const struct field *field, void *base, int code)
 {
     (void)code;
-    size_t *count = member_at(base, field->aux[1]);
+    size_t *count = member_at(base, field->aux[0]);
     clear_items(field->layout, pointer_at(base, field->at), *count);
     *count = 0;
 }
 
-/* The items of a list stay where they are, because they get results; only what they point to is
- * copied. An item that was rejected may point to anything, and is not used. */
-static void dup_items(struct args_copy *copy, const struct field *field, void *base)
+static void discard_one(const struct field *field, void *base, int code)
 {
-    const struct layout *layout = field->layout;
-    char *item = pointer_at(base, field->at);
-    size_t count = size_at(base, field->aux[0]);
-    for (size_t i = 0; i < count; i++, item += layout->size)
-        if (status_of(layout, item) == BIDE_OK)
-            bi_op_codec_nested_dup_fields(copy, layout, item);
-}
-
-static void release_items(const struct field *field, void *base)
-{
-    char *item = pointer_at(base, field->at);
-    size_t count = size_at(base, field->aux[0]);
-    for (size_t i = 0; i < count; i++, item += field->layout->size)
-        bi_op_codec_nested_release_fields(field->layout, item);
+    (void)code;
+    clear_items(field->layout, pointer_at(base, field->at), 1);
 }
 
 /* An item that has failed itself retains its results: with BIDE_EXISTS, the holder of the key. */
@@ -398,14 +348,34 @@ static void discard_outcomes(const struct field *field, void *base, int code)
     }
 }
 
-static void dup_struct(struct args_copy *copy, const struct field *field, void *base)
+/* The items of a list, or the embedded struct as the only one. */
+static char *first_item(const struct field *field, void *base, size_t *count)
 {
-    bi_op_codec_nested_dup_fields(copy, field->layout, member_at(base, field->at));
+    bool list = field->codec == &bi_op_codec_field_items;
+    *count = list ? size_at(base, field->aux[0]) : 1;
+    return list ? pointer_at(base, field->at) : member_at(base, field->at);
 }
 
-static void release_struct(const struct field *field, void *base)
+/* The items of a list stay where they are, because they get results; only what they point to is
+ * copied. An item that was rejected may point to anything, and is not used. */
+static void dup_items(struct args_copy *copy, const struct field *field, void *base)
 {
-    bi_op_codec_nested_release_fields(field->layout, member_at(base, field->at));
+    const struct layout *layout = field->layout;
+    bool list = field->codec == &bi_op_codec_field_items;
+    size_t count;
+    char *item = first_item(field, base, &count);
+
+    for (; count > 0; count--, item += layout->size)
+        if (!list || status_of(layout, item) == BIDE_OK)
+            bi_op_codec_nested_dup_fields(copy, layout, item);
+}
+
+static void release_items(const struct field *field, void *base)
+{
+    size_t count;
+    char *item = first_item(field, base, &count);
+    for (; count > 0; count--, item += field->layout->size)
+        bi_op_codec_nested_release_fields(field->layout, item);
 }
 
 /* The pointers that are redirected are those in the copy: the caller's struct is never written. */
@@ -430,17 +400,17 @@ static void dup_topics(struct args_copy *copy, const struct field *field, void *
 
 #define CODEC(name, ...) const struct field_codec bi_op_codec_field_##name = {__VA_ARGS__}
 
-CODEC(struct, .write = write_struct, .read = read_struct, .dup = dup_struct,
-      .release = release_struct);
+CODEC(struct, .write = write_struct, .read = read_struct, .dup = dup_items,
+      .release = release_items);
 CODEC(pointed, .write = write_pointed, .read = read_pointed, .dup = dup_pointed);
 CODEC(restored, .write = write_pointed, .read = read_pointed, .dup = dup_pointed);
 CODEC(topics, .write = write_topics, .read = read_topics, .dup = dup_topics);
 CODEC(items, .write = write_items, .read = read_items, .dup = dup_items, .release = release_items);
-CODEC(outcomes, .write = write_outcomes, .read = read_outcomes, .discard = discard_outcomes);
-CODEC(space, .write = write_nothing, .read = read_space);
+CODEC(outcomes, .write = write_items, .read = read_outcomes, .discard = discard_outcomes);
+CODEC(space, .read = read_space);
 CODEC(one, .write = write_one, .read = read_one, .discard = discard_one);
 CODEC(room, .write = write_room, .read = read_room);
-CODEC(list, .write = write_list, .read = read_list, .discard = discard_list);
+CODEC(list, .write = write_items, .read = read_list, .discard = discard_list);
 
 /* ---- all fields of a struct ---- */
 
@@ -448,22 +418,13 @@ void bi_op_codec_nested_write_fields(struct op_writer *writer, const struct layo
                                      const void *base)
 {
     for (size_t i = 0; i < layout->count; i++)
-        layout->fields[i].codec->write(writer, &layout->fields[i], base);
+        if (layout->fields[i].codec->write != NULL)
+            layout->fields[i].codec->write(writer, &layout->fields[i], base);
 }
 
 /* A missing field is read from these bytes: a zero, or the length of an empty struct. No codec
  * reads more than that when they are zero. */
 static const unsigned char missing_field[LENGTH_SIZE];
-
-static bool read_missing(struct op_reader *reader, const struct field *field, void *base)
-{
-    const unsigned char *end = reader->end;
-    reader->at = missing_field;
-    reader->end = missing_field + sizeof(missing_field);
-    bool read = field->codec->read(reader, field, base);
-    reader->at = reader->end = end;
-    return read;
-}
 
 static void discard_some(const struct layout *layout, size_t count, void *base, int code)
 {
@@ -477,11 +438,20 @@ bool bi_op_codec_nested_read_fields(struct op_reader *reader, const struct layou
 {
     for (size_t i = 0; i < layout->count; i++) {
         const struct field *field = &layout->fields[i];
+        const unsigned char *end = reader->end;
+        if (field->codec->read == NULL)
+            continue;
+
         /* At the end of the struct all further fields are missing: an older peer does not know
          * them. */
-        bool read = reader->at == reader->end ? read_missing(reader, field, base)
-                                              : field->codec->read(reader, field, base);
-
+        bool missing = reader->at == end;
+        if (missing) {
+            reader->at = missing_field;
+            reader->end = missing_field + sizeof(missing_field);
+        }
+        bool read = field->codec->read(reader, field, base);
+        if (missing)
+            reader->at = reader->end = end;
         if (read)
             continue;
 

@@ -4,6 +4,7 @@
  */
 #include "op/op_codec_field.h"
 
+#include <assert.h>
 #include <limits.h>
 
 /* ---- numbers ---- */
@@ -15,157 +16,76 @@ bool bi_op_codec_scalar_read_limited(struct op_reader *reader, uint64_t *number,
     return *number <= max || malformed(reader, "a number is too large for its field");
 }
 
-static void write_u32(struct op_writer *writer, const struct field *field, const void *base)
+/* ---- fields that are numbers: their codec has the size, the sign and the maximum ---- */
+
+static int64_t load(const struct field_codec *codec, const void *member)
 {
-    write_number(writer, *(const uint32_t *)const_member_at(base, field->at));
+    assert(codec->size == sizeof(bool) || codec->size == 4 || codec->size == 8);
+    if (codec->size == 8)
+        return *(const int64_t *)member;
+    if (codec->size == sizeof(bool))
+        return *(const bool *)member;
+    if (codec->is_signed)
+        return *(const int32_t *)member;
+    return *(const uint32_t *)member;
 }
 
-static bool read_u32(struct op_reader *reader, const struct field *field, void *base)
+static void store(const struct field_codec *codec, void *member, uint64_t number)
 {
-    uint64_t number;
-    if (!bi_op_codec_scalar_read_limited(reader, &number, UINT32_MAX))
-        return false;
-    *(uint32_t *)member_at(base, field->at) = (uint32_t)number;
-    return true;
+    if (codec->size == 8)
+        *(uint64_t *)member = number;
+    else if (codec->size == sizeof(bool))
+        *(bool *)member = number != 0;
+    else
+        *(uint32_t *)member = (uint32_t)number;
 }
 
-static void write_u64(struct op_writer *writer, const struct field *field, const void *base)
+/* One member, or a run of limit consecutive ones. */
+static void write_numbers(struct op_writer *writer, const struct field *field, const void *base)
 {
-    write_number(writer, *(const uint64_t *)const_member_at(base, field->at));
+    const struct field_codec *codec = field->codec;
+    const char *member = const_member_at(base, field->at);
+
+    for (size_t left = field->limit == 0 ? 1 : field->limit; left > 0; left--) {
+        int64_t number = load(codec, member);
+        if (codec->is_signed)
+            write_signed(writer, number);
+        else
+            /* The public enums have no negative values, but a caller may have stored one. The
+             * maximum is another invalid value, which fits the field, and the server rejects it. */
+            write_number(writer, (uint64_t)number > codec->max ? codec->max : (uint64_t)number);
+        member += codec->size;
+    }
 }
 
-static bool read_u64(struct op_reader *reader, const struct field *field, void *base)
+/* A run may be cut off at the end of its struct: an older side sends fewer members, and the rest is
+ * zero. */
+static bool read_numbers(struct op_reader *reader, const struct field *field, void *base)
 {
-    return read_number(reader, member_at(base, field->at));
-}
+    const struct field_codec *codec = field->codec;
+    char *member = member_at(base, field->at);
 
-static void write_i32(struct op_writer *writer, const struct field *field, const void *base)
-{
-    write_signed(writer, *(const int32_t *)const_member_at(base, field->at));
-}
-
-static bool read_i32(struct op_reader *reader, const struct field *field, void *base)
-{
-    int64_t number;
-    if (!read_signed(reader, &number))
-        return false;
-
-    if (number < INT32_MIN || number > INT32_MAX)
-        return malformed(reader, "a number is too large for its field");
-    *(int32_t *)member_at(base, field->at) = (int32_t)number;
-    return true;
-}
-
-static void write_i64(struct op_writer *writer, const struct field *field, const void *base)
-{
-    write_signed(writer, *(const int64_t *)const_member_at(base, field->at));
-}
-
-static bool read_i64(struct op_reader *reader, const struct field *field, void *base)
-{
-    return read_signed(reader, member_at(base, field->at));
-}
-
-/* Runs of limit consecutive members of one type. A run may be cut off at the end of its struct: an
- * older side sends fewer members, and the rest is zero. */
-
-static void write_u32s(struct op_writer *writer, const struct field *field, const void *base)
-{
-    const uint32_t *numbers = const_member_at(base, field->at);
-    for (size_t i = 0; i < field->limit; i++)
-        write_number(writer, numbers[i]);
-}
-
-static bool read_u32s(struct op_reader *reader, const struct field *field, void *base)
-{
-    uint32_t *numbers = member_at(base, field->at);
-    for (size_t i = 0; i < field->limit; i++) {
-        uint64_t number = 0;
-        if (remaining(reader) > 0 && !bi_op_codec_scalar_read_limited(reader, &number, UINT32_MAX))
-            return false;
-        numbers[i] = (uint32_t)number;
+    for (size_t left = field->limit == 0 ? 1 : field->limit; left > 0; left--) {
+        int64_t number = 0;
+        if (remaining(reader) > 0) {
+            if (!(codec->is_signed ? read_signed(reader, &number)
+                                   : read_number(reader, (uint64_t *)&number)))
+                return false;
+            /* The complement of a negative number is not negative: it is compared instead. */
+            uint64_t size = (uint64_t)(codec->is_signed && number < 0 ? ~number : number);
+            if (size > codec->max)
+                return malformed(reader, "a number is too large for its field");
+        }
+        store(codec, member, (uint64_t)number);
+        member += codec->size;
     }
     return true;
 }
 
-static void write_u64s(struct op_writer *writer, const struct field *field, const void *base)
+static void discard_number(const struct field *field, void *base, int code)
 {
-    const uint64_t *numbers = const_member_at(base, field->at);
-    for (size_t i = 0; i < field->limit; i++)
-        write_number(writer, numbers[i]);
-}
-
-static bool read_u64s(struct op_reader *reader, const struct field *field, void *base)
-{
-    uint64_t *numbers = member_at(base, field->at);
-    for (size_t i = 0; i < field->limit; i++) {
-        numbers[i] = 0;
-        if (remaining(reader) > 0 && !read_number(reader, &numbers[i]))
-            return false;
-    }
-    return true;
-}
-
-static void write_i64s(struct op_writer *writer, const struct field *field, const void *base)
-{
-    const int64_t *numbers = const_member_at(base, field->at);
-    for (size_t i = 0; i < field->limit; i++)
-        write_signed(writer, numbers[i]);
-}
-
-static bool read_i64s(struct op_reader *reader, const struct field *field, void *base)
-{
-    int64_t *numbers = member_at(base, field->at);
-    for (size_t i = 0; i < field->limit; i++) {
-        numbers[i] = 0;
-        if (remaining(reader) > 0 && !read_signed(reader, &numbers[i]))
-            return false;
-    }
-    return true;
-}
-
-static void write_size(struct op_writer *writer, const struct field *field, const void *base)
-{
-    write_number(writer, size_at(base, field->at));
-}
-
-static bool read_size(struct op_reader *reader, const struct field *field, void *base)
-{
-    uint64_t number;
-    if (!bi_op_codec_scalar_read_limited(reader, &number, SIZE_MAX))
-        return false;
-    *(size_t *)member_at(base, field->at) = (size_t)number;
-    return true;
-}
-
-static void write_flag(struct op_writer *writer, const struct field *field, const void *base)
-{
-    write_number(writer, *(const bool *)const_member_at(base, field->at));
-}
-
-static bool read_flag(struct op_reader *reader, const struct field *field, void *base)
-{
-    uint64_t number;
-    if (!bi_op_codec_scalar_read_limited(reader, &number, 1))
-        return false;
-    *(bool *)member_at(base, field->at) = number != 0;
-    return true;
-}
-
-/* The public enums have no negative values, but a caller may have stored one. The mask makes it
- * another invalid value that fits the field, and the server rejects it. */
-static void write_enum(struct op_writer *writer, const struct field *field, const void *base)
-{
-    write_number(writer, *(const unsigned *)const_member_at(base, field->at) & INT32_MAX);
-}
-
-static bool read_enum(struct op_reader *reader, const struct field *field, void *base)
-{
-    uint64_t number;
-    if (!bi_op_codec_scalar_read_limited(reader, &number, INT32_MAX))
-        return false;
-    *(unsigned *)member_at(base, field->at) = (unsigned)number;
-    return true;
+    (void)code;
+    store(field->codec, member_at(base, field->at), 0);
 }
 
 /* The zigzag code plus one: 0, as which a missing field is read, leaves the status unchanged. */
@@ -372,37 +292,6 @@ static bool read_feed(struct op_reader *reader, const struct field *field, void 
     return read_number(reader, &reader->feed);
 }
 
-static void write_error_item(struct op_writer *writer, const struct field *field, const void *base)
-{
-    (void)field;
-    (void)base;
-    write_number(writer, writer->error_item);
-}
-
-static bool read_error_item(struct op_reader *reader, const struct field *field, void *base)
-{
-    (void)field;
-    (void)base;
-    return bi_op_codec_scalar_read_limited(reader, &reader->error_item, BIDE_BATCH_JOBS);
-}
-
-/* ---- fields that are not sent ---- */
-
-static void write_nothing(struct op_writer *writer, const struct field *field, const void *base)
-{
-    (void)writer;
-    (void)field;
-    (void)base;
-}
-
-static bool read_nothing(struct op_reader *reader, const struct field *field, void *base)
-{
-    (void)reader;
-    (void)field;
-    (void)base;
-    return true;
-}
-
 /* ---- arguments of an op that waits ---- */
 
 static void dup_slice(struct args_copy *copy, const struct field *field, void *base)
@@ -439,18 +328,6 @@ static void release_made(const struct field *field, void *base)
 
 /* ---- results that are discarded ---- */
 
-static void discard_id(const struct field *field, void *base, int code)
-{
-    (void)code;
-    *(uint64_t *)member_at(base, field->at) = 0;
-}
-
-static void discard_size(const struct field *field, void *base, int code)
-{
-    (void)code;
-    *(size_t *)member_at(base, field->at) = 0;
-}
-
 /* What was rejected retains its own reason. */
 static void discard_status(const struct field *field, void *base, int code)
 {
@@ -463,18 +340,20 @@ static void discard_status(const struct field *field, void *base, int code)
 
 #define CODEC(name, ...) const struct field_codec bi_op_codec_field_##name = {__VA_ARGS__}
 
-CODEC(id, .write = write_u64, .read = read_u64, .discard = discard_id);
-CODEC(timeout, .write = write_i64, .read = read_i64);
-CODEC(u32, .write = write_u32, .read = read_u32);
-CODEC(u64, .write = write_u64, .read = read_u64);
-CODEC(i32, .write = write_i32, .read = read_i32);
-CODEC(i64, .write = write_i64, .read = read_i64);
-CODEC(u32s, .write = write_u32s, .read = read_u32s);
-CODEC(u64s, .write = write_u64s, .read = read_u64s);
-CODEC(i64s, .write = write_i64s, .read = read_i64s);
-CODEC(size, .write = write_size, .read = read_size, .discard = discard_size);
-CODEC(flag, .write = write_flag, .read = read_flag);
-CODEC(enum, .write = write_enum, .read = read_enum);
+#define NUMBER(name, type, sign, maximum, discard_fn)                                  \
+    CODEC(name, .write = write_numbers, .read = read_numbers, .discard = (discard_fn), \
+          .size = sizeof(type), .is_signed = (sign), .max = (maximum))
+
+NUMBER(id, uint64_t, false, UINT64_MAX, discard_number);
+NUMBER(timeout, int64_t, true, INT64_MAX, NULL);
+NUMBER(u32, uint32_t, false, UINT32_MAX, NULL);
+NUMBER(u64, uint64_t, false, UINT64_MAX, NULL);
+NUMBER(i32, int32_t, true, INT32_MAX, NULL);
+NUMBER(i64, int64_t, true, INT64_MAX, NULL);
+NUMBER(size, size_t, false, SIZE_MAX, discard_number);
+NUMBER(flag, bool, false, 1, NULL);
+NUMBER(enum, unsigned, false, INT32_MAX, NULL);
+NUMBER(error_item, uint32_t, false, BIDE_BATCH_JOBS, NULL);
 CODEC(status, .write = write_status, .read = read_status, .discard = discard_status);
 CODEC(text, .write = write_text, .read = read_text);
 CODEC(topic, .write = write_text, .read = read_topic);
@@ -484,9 +363,8 @@ CODEC(unused_slice, .write = write_slice, .read = read_slice);
 CODEC(body, .write = write_body, .read = read_slice, .dup = dup_body, .release = release_body);
 CODEC(part, .write = write_part, .read = read_part, .dup = dup_part);
 CODEC(payload, .write = write_part, .read = read_part);
-CODEC(made, .write = write_nothing, .read = read_nothing, .release = release_made);
+CODEC(made, .release = release_made);
 CODEC(buf, .write = write_buf, .read = read_buf, .discard = discard_buf);
 CODEC(cursor, .write = write_cursor, .read = read_cursor);
 CODEC(path, .write = write_path, .read = read_path, .dup = dup_path);
 CODEC(feed, .write = write_feed, .read = read_feed);
-CODEC(error_item, .write = write_error_item, .read = read_error_item);

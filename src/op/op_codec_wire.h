@@ -19,16 +19,14 @@
 
 struct op_writer {
     struct op_bytes *out;
-    uint64_t feed;       /* of the op that is encoded, */
-    uint64_t error_item; /* and which item of its list its message describes */
+    uint64_t feed; /* of the op that is encoded */
     bool failed;
 };
 
 struct op_reader {
     const unsigned char *at, *end;
     struct decoded_op *owner; /* allocates and borrows bytes; NULL: a client, which copies */
-    uint64_t feed;            /* of the op that was decoded, */
-    uint64_t error_item;      /* and which item of its list its message describes */
+    uint64_t feed;            /* of the op that was decoded */
     const char *problem;      /* why decoding failed */
     int code;
 };

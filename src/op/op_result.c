@@ -6,11 +6,6 @@
 
 #include <assert.h>
 
-static void *args_of(const bide_op *op)
-{
-    return (char *)(uintptr_t)op + bi_op_row(op)->args_at;
-}
-
 /* The first field of this type among the results on success; NULL if there is none. */
 static const struct field *find_field(const bide_op *op, const struct field_codec *codec)
 {
@@ -29,15 +24,14 @@ static bool is_snapshot(const struct field *field)
 
 size_t bi_op_result_snapshots(const bide_op *op, bide_job **jobs)
 {
-    const void *args = args_of(op);
     const struct field *list = find_field(op, &bi_op_codec_field_list);
     const struct field *one = find_field(op, &bi_op_codec_field_one);
 
     if (is_snapshot(list)) {
-        *jobs = pointer_at(args, list->at);
-        return size_at(args, list->aux[1]);
+        *jobs = pointer_at(op, list->at);
+        return size_at(op, list->aux[0]);
     }
-    *jobs = is_snapshot(one) ? pointer_at(args, one->at) : NULL;
+    *jobs = is_snapshot(one) ? pointer_at(op, one->at) : NULL;
     return *jobs != NULL;
 }
 
@@ -50,20 +44,20 @@ size_t bi_op_result_reserved(const bide_op *op, bide_job **jobs)
 const bide_buf *bi_op_result_buf(const bide_op *op)
 {
     const struct field *buf = find_field(op, &bi_op_codec_field_buf);
-    return buf == NULL ? NULL : pointer_at(args_of(op), buf->at);
+    return buf == NULL ? NULL : pointer_at(op, buf->at);
 }
 
 size_t bi_op_result_room(const bide_op *op, size_t *size)
 {
     const struct field *list = find_field(op, &bi_op_codec_field_list);
     *size = list == NULL ? 0 : list->layout->size;
-    return list == NULL ? 0 : size_at(args_of(op), list->aux[0]);
+    return list == NULL ? 0 : size_at(op, list->aux[1]);
 }
 
 uint64_t *bi_op_result_count(bide_op *op)
 {
     assert(bi_op_is(op, OP_COUNTS));
-    return member_at(args_of(op), bi_op_row(op)->results_any->fields[0].at);
+    return member_at(op, bi_op_row(op)->results_any->fields[0].at);
 }
 
 /* ---- discarding ---- */
@@ -72,7 +66,7 @@ void bi_op_result_undo(bide_op *op)
 {
     const struct op_row *row = bi_op_row(op);
     if (row->results_ok != NULL)
-        bi_op_codec_nested_discard_fields(row->results_ok, args_of(op), BIDE_OK);
+        bi_op_codec_nested_discard_fields(row->results_ok, op, BIDE_OK);
     if (row->undo != NULL)
         row->undo(op);
 }
@@ -86,7 +80,7 @@ void bi_op_result_discard(bide_op *op, int code, const char *error)
     /* A finish may have succeeded although its reserve has failed. */
     bool finished = succeeded || (row->flags & OP_TWO_PARTS) != 0;
     if (finished && row->results_any != NULL)
-        bi_op_codec_nested_discard_fields(row->results_any, args_of(op), code);
+        bi_op_codec_nested_discard_fields(row->results_any, op, code);
 
     /* A reserve that has failed has written neither jobs nor their count: they are the caller's. */
     if (succeeded)
@@ -100,7 +94,7 @@ void bi_op_result_free(bide_op *op)
 {
     const struct op_row *row = bi_op_row(op);
     if (row->results_ok != NULL && bi_op_succeeded(op, op->status))
-        bi_op_codec_nested_discard_fields(row->results_ok, args_of(op), BIDE_OK);
+        bi_op_codec_nested_discard_fields(row->results_ok, op, BIDE_OK);
 }
 
 void bi_op_result_fail_items(bide_op *op, int code)
@@ -111,8 +105,8 @@ void bi_op_result_fail_items(bide_op *op, int code)
     if (first == NULL || first->codec != &bi_op_codec_field_outcomes)
         return;
 
-    char *item = pointer_at(args_of(op), first->at);
-    size_t count = size_at(args_of(op), first->aux[0]);
+    char *item = pointer_at(op, first->at);
+    size_t count = size_at(op, first->aux[0]);
     for (size_t i = 0; i < count; i++, item += first->layout->size) {
         int *status = member_at(item, first->layout->status);
         if (*status == BIDE_OK)

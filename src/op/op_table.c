@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The order of fields is the order on the wire. A new field goes to the end of its table, and zero
+ * The order of fields is the order on the wire. A new field goes to the end of its list, and zero
  * in it must mean what its absence meant before.
  *
- * The fields of each struct are listed between #define STRUCT and #undef STRUCT. Of the layouts of
- * an op, _in are the arguments, _always the results that do not depend on the code, and _good the
- * results on success.
+ * First the structs that ops contain or point to, each between #define STRUCT and #undef STRUCT;
+ * then the rows, whose fields are members of the op.
  */
 #include "op/op_table.h"
 
@@ -37,6 +36,8 @@
 #define BUF(member)           SCALAR(buf, member)
 #define CURSOR(member)        SCALAR(cursor, member)
 #define PATH(member)          SCALAR(path, member)
+#define ERROR_ITEM            SCALAR(error_item, error_item)
+#define FEED                  FIELD(feed, 0, 0, 0, 0, NULL)
 /* A run of members from first to last, in the order of the struct. It does not compile if their
  * number is wrong: a member that is inserted among them must go to the end of the table. */
 #define RUN(codec, type, first, last, number)                                                     \
@@ -44,14 +45,12 @@
           (number) *                                                                              \
               sizeof(char[OFFSET(last) - OFFSET(first) == ((number)-1) * sizeof(type) ? 1 : -1]), \
           NULL)
-#define U32S(first, last, number) RUN(u32s, uint32_t, first, last, number)
-#define U64S(first, last, number) RUN(u64s, uint64_t, first, last, number)
-#define I64S(first, last, number) RUN(i64s, int64_t, first, last, number)
-#define FEED                      FIELD(feed, 0, 0, 0, 0, NULL)
-#define ERROR_ITEM                FIELD(error_item, 0, 0, 0, 0, NULL)
+#define U32S(first, last, number) RUN(u32, uint32_t, first, last, number)
+#define U64S(first, last, number) RUN(u64, uint64_t, first, last, number)
+#define I64S(first, last, number) RUN(i64, int64_t, first, last, number)
 #define TOPIC(member)             FIELD(topic, OFFSET(member), 0, 0, sizeof(((STRUCT *)0)->member), NULL)
 #define TEXT(member)              FIELD(text, OFFSET(member), 0, 0, sizeof(((STRUCT *)0)->member), NULL)
-#define BODY(member)              FIELD(body, OFFSET(member), OFFSET(buf), OFFSET(made_), 0, NULL)
+#define BODY(at, member)          FIELD(body, OFFSET(at member), OFFSET(at buf), OFFSET(at made_), 0, NULL)
 #define PART_AS(codec, member, buf_index) \
     FIELD(codec, OFFSET(member), OFFSET(member##_size), OFFSET(bufs_[buf_index]), 0, NULL)
 #define PART(member, buf_index)    PART_AS(part, member, buf_index)
@@ -59,36 +58,27 @@
 #define INNER(member, of)          FIELD(struct, OFFSET(member), 0, 0, 0, &(of))
 #define POINTED(member, of)        FIELD(pointed, OFFSET(member), 0, 0, 0, &(of))
 #define RESTORED(member, of)       FIELD(restored, OFFSET(member), 0, 0, 0, &(of))
-#define TOPICS(max)                FIELD(topics, 0, 0, 0, max, NULL)
-#define ITEMS(member, of)          FIELD(items, OFFSET(member), OFFSET(count), 0, BIDE_BATCH_JOBS, &(of))
-#define OUTCOMES(member, of)       FIELD(outcomes, OFFSET(member), OFFSET(count), 0, 0, &(of))
+#define TOPICS(member)             FIELD(topics, OFFSET(member), 0, 0, BIDE_RESERVE_TOPICS, NULL)
 #define SPACE(member, of)          FIELD(space, OFFSET(member), 0, 0, 0, &(of))
 #define ONE(member, of)            FIELD(one, OFFSET(member), 0, 0, 0, &(of))
+#define ITEMS(args, of) \
+    FIELD(items, OFFSET(args.items), OFFSET(args.count), 0, BIDE_BATCH_JOBS, &(of))
+#define OUTCOMES(args, of) FIELD(outcomes, OFFSET(args.items), OFFSET(args.count), 0, 0, &(of))
 #define ROOM(member, max_at, max_items, of) \
-    FIELD(room, OFFSET(member), OFFSET(max_at), 0, max_items, &(of))
-#define LIST(member, max_at, count_at, min, of) \
-    FIELD(list, OFFSET(member), OFFSET(max_at), OFFSET(count_at), min, &(of))
+    FIELD(room, OFFSET(member), 0, OFFSET(max_at), max_items, &(of))
+#define LIST(member, count_at, max_at, min, of) \
+    FIELD(list, OFFSET(member), OFFSET(count_at), OFFSET(max_at), min, &(of))
 
-#define COUNT(array) (uint16_t)(sizeof(array) / sizeof((array)[0]))
-
-/* The layout of a table of fields, with further members. */
-#define LAYOUT_WITH(name, ...)                                        \
-    static const struct layout name = {.fields = name##_fields,       \
-                                       .count = COUNT(name##_fields), \
-                                       .size = sizeof(STRUCT),        \
-                                       __VA_ARGS__}
-#define LAYOUT(name)      LAYOUT_WITH(name, .status = 0)
-#define LAYOUT_ITEM(name) LAYOUT_WITH(name, .status = OFFSET(status))
-#define LAYOUT_OUTCOME(name, fields_on_ok, alt_ok_code)                       \
-    LAYOUT_WITH(name, .status = OFFSET(status), .results_ok = (fields_on_ok), \
-                .alt_ok = (alt_ok_code))
+/* The fields of a layout. */
+#define FIELDS(...)                                \
+    .fields = (const struct field[]){__VA_ARGS__}, \
+    .count = sizeof((const struct field[]){__VA_ARGS__}) / sizeof(struct field)
+#define LAYOUT(name, ...) static const struct layout name = {.size = sizeof(STRUCT), __VA_ARGS__}
 
 static void clear_job(void *job)
 {
     bide_job_clear(job);
 }
-
-/* ---- structs that ops point to ---- */
 
 /* The kinds of job_fields.h. */
 #define JOB_ID(member)        U64(member),
@@ -111,17 +101,24 @@ enum { BI_JOB_SCHEDULE(JOB_INDEX) SCHEDULE_COUNT };
 enum { BI_JOB_CREATED(JOB_INDEX) BI_JOB_TIMES(JOB_INDEX) TIME_COUNT };
 enum { BI_JOB_COUNTERS(JOB_INDEX) COUNTER_COUNT };
 
+/* The arguments that are items of lists, too: `at` is their place in the op, or nothing. */
+#define PUT_FIELDS(at) CHANGED_TOPIC(at topic), POINTED(at options, options), BODY(at, body)
+#define FINISH_FIELDS(at) \
+    ID(at id), U64(at token), FLAG(at keep), I64(at retain_ms), BODY(at, result)
+#define TOUCH_FIELDS(at) ID(at id), U64(at token), I64(at extend_ms), SLICE(at progress)
+#define RESERVE_FIELDS(at)                                        \
+    TOPICS(at topics), ENUM(at strategy), TIMEOUT(at timeout_ms), \
+        ROOM(at jobs, at job_max, BIDE_BATCH_JOBS, job)
+
 /* clang-format off */
 #define STRUCT bide_put_options
-static const struct field options_fields[] = {
-    U32(priority), ENUM(conflict), I64(delay_ms), I64(run_at_ms),
-    I64(ttr_ms), SLICE(key), FLAG(key_hold_retained), BI_JOB_EXT(JOB_OPTION)
-};
-LAYOUT_WITH(options, .has_size_member = true);
+LAYOUT(options, .has_size_member = true, FIELDS(
+    U32(priority), ENUM(conflict), I64(delay_ms), I64(run_at_ms), I64(ttr_ms), SLICE(key),
+    FLAG(key_hold_retained), BI_JOB_EXT(JOB_OPTION)));
 #undef STRUCT
 
 #define STRUCT bide_job
-static const struct field job_fields[] = {
+LAYOUT(job, .clear = clear_job, FIELDS(
     BI_JOB_BASE(JOB_FIELD)
     BI_JOB_BODY(JOB_BYTES)
     I64S(ttr_ms, run_at_ms, SCHEDULE_COUNT),
@@ -129,331 +126,65 @@ static const struct field job_fields[] = {
     U32S(reserves, touches, COUNTER_COUNT),
     BI_JOB_TEXTS(JOB_BYTES)
     BI_JOB_FLAGS(JOB_FIELD)
-    BI_JOB_EXT(JOB_FIELD)
-};
-/* clang-format on */
-LAYOUT_WITH(job, .clear = clear_job);
+    BI_JOB_EXT(JOB_FIELD)));
 #undef STRUCT
 
 #define STRUCT bide_counts
-static const struct field counts_fields[] = {U64S(delayed, urgent, 6)};
-LAYOUT(counts);
+LAYOUT(counts, FIELDS(U64S(delayed, urgent, 6)));
 #undef STRUCT
 
 #define STRUCT bide_counters
-static const struct field counters_fields[] = {U64S(puts, pauses, 14)};
-LAYOUT(counters);
+LAYOUT(counters, FIELDS(U64S(puts, pauses, 14)));
 #undef STRUCT
 
 #define STRUCT bide_topic_stats
-static const struct field topic_stats_fields[] = {
-    TOPIC(name),  INNER(jobs, counts), INNER(total, counters),
-    U64(waiting), U64(references),     I64(oldest_ready_age_ms),
-    FLAG(paused), I64(pause_left_ms),  I64(pause_ms),
-};
-LAYOUT(topic_stats);
+LAYOUT(topic_stats, FIELDS(
+    TOPIC(name), INNER(jobs, counts), INNER(total, counters), U64(waiting), U64(references),
+    I64(oldest_ready_age_ms), FLAG(paused), I64(pause_left_ms), I64(pause_ms)));
 #undef STRUCT
 
 #define STRUCT bide_stats
-static const struct field stats_fields[] = {
-    INNER(jobs, counts), INNER(total, counters), U64(topics),       U64(waiting),
-    U64(watching),       U64(pending_ops),       U64(memory_bytes), I64(oldest_ready_age_ms),
-    I64(uptime_ms),      U64(last_id),           FLAG(draining),
-};
-LAYOUT(stats);
+LAYOUT(stats, FIELDS(
+    INNER(jobs, counts), INNER(total, counters), U64(topics), U64(waiting), U64(watching),
+    U64(pending_ops), U64(memory_bytes), I64(oldest_ready_age_ms), I64(uptime_ms), U64(last_id),
+    FLAG(draining)));
 #undef STRUCT
 
 #define STRUCT bide_event
-static const struct field event_fields[] = {ENUM(kind), ENUM(state), U64(id), I64(at_ms),
-                                            TOPIC(topic)};
-LAYOUT(event);
+LAYOUT(event, FIELDS(ENUM(kind), ENUM(state), U64(id), I64(at_ms), TOPIC(topic)));
 #undef STRUCT
 
 #define STRUCT bide_recovery
-static const struct field recovery_fields[] = {ENUM(phase), U64(loaded), U64(failed), U64(total)};
-LAYOUT(recovery);
+LAYOUT(recovery, FIELDS(ENUM(phase), U64(loaded), U64(failed), U64(total)));
 #undef STRUCT
 
 #define STRUCT bide_check_report
-static const struct field report_fields[] = {U64(jobs), U64(damaged), U64(differences),
-                                             TEXT(problem)};
-LAYOUT(report);
+LAYOUT(report, FIELDS(U64(jobs), U64(damaged), U64(differences), TEXT(problem)));
 #undef STRUCT
 
-/* ---- put ---- */
-
+/* Of an item: its arguments, its results on success, and its outcome, which precedes those. */
 #define STRUCT bide_put_item
-static const struct field put_in_fields[] = {CHANGED_TOPIC(topic), POINTED(options, options),
-                                             BODY(body)};
-LAYOUT_ITEM(put_in);
-static const struct field put_good_fields[] = {ID(id)};
-LAYOUT(put_good);
-static const struct field put_outcome_fields[] = {STATUS(status)};
-LAYOUT_OUTCOME(put_outcome, &put_good, BIDE_EXISTS);
-#undef STRUCT
-
-#define STRUCT bide_put_many_args
-static const struct field put_many_in_fields[] = {ITEMS(items, put_in)};
-LAYOUT(put_many_in);
-static const struct field put_many_always_fields[] = {OUTCOMES(items, put_outcome), SIZE(accepted),
-                                                      ERROR_ITEM};
-LAYOUT(put_many_always);
-#undef STRUCT
-
-#define STRUCT bide_restore_args
-static const struct field restore_in_fields[] = {RESTORED(job, job), MADE(made_body_),
-                                                 MADE(made_result_)};
-LAYOUT(restore_in);
-static const struct field restore_good_fields[] = {ID(id)};
-LAYOUT(restore_good);
-#undef STRUCT
-
-/* ---- reserve and finish ---- */
-
-#define STRUCT bide_reserve_args
-static const struct field reserve_in_fields[] = {
-    TOPICS(BIDE_RESERVE_TOPICS),
-    ENUM(strategy),
-    TIMEOUT(timeout_ms),
-    ROOM(jobs, job_max, BIDE_BATCH_JOBS, job),
-};
-LAYOUT(reserve_in);
-static const struct field reserve_good_fields[] = {LIST(jobs, job_max, count, 1, job)};
-LAYOUT(reserve_good);
-#undef STRUCT
-
-#define STRUCT bide_reserve_job_args
-static const struct field reserve_job_in_fields[] = {ID(id), SPACE(job, job)};
-LAYOUT(reserve_job_in);
-static const struct field reserve_job_good_fields[] = {ONE(job, job)};
-LAYOUT(reserve_job_good);
-#undef STRUCT
-
-#define STRUCT bide_lease_args
-static const struct field lease_in_fields[] = {ID(id), U64(token)};
-LAYOUT(lease_in);
+LAYOUT(put_item, .status = OFFSET(status), FIELDS(PUT_FIELDS()));
+LAYOUT(put_ok, FIELDS(ID(id)));
+LAYOUT(put_outcome, .status = OFFSET(status), .results_ok = &put_ok, .alt_ok = BIDE_EXISTS,
+       FIELDS(STATUS(status)));
 #undef STRUCT
 
 #define STRUCT bide_finish_item
-static const struct field finish_in_fields[] = {
-    ID(id), U64(token), FLAG(keep), I64(retain_ms), BODY(result),
-};
-LAYOUT_ITEM(finish_in);
-static const struct field finish_outcome_fields[] = {STATUS(status)};
-LAYOUT_OUTCOME(finish_outcome, NULL, BIDE_OK);
-#undef STRUCT
-
-#define STRUCT bide_finish_many_args
-static const struct field finish_many_in_fields[] = {ITEMS(items, finish_in)};
-LAYOUT(finish_many_in);
-static const struct field finish_many_always_fields[] = {OUTCOMES(items, finish_outcome),
-                                                         ERROR_ITEM};
-LAYOUT(finish_many_always);
-#undef STRUCT
-
-/* The status of the finish is an argument, too: unless the server sets it, the caller sees that the
- * finish was not executed. */
-#define STRUCT bide_finish_and_reserve_args
-static const struct field finish_and_reserve_in_fields[] = {
-    INNER(finish, finish_in),
-    STATUS(finish.status),
-    INNER(reserve, reserve_in),
-};
-LAYOUT(finish_and_reserve_in);
-static const struct field finish_and_reserve_always_fields[] = {STATUS(finish.status)};
-LAYOUT(finish_and_reserve_always);
-static const struct field finish_and_reserve_good_fields[] = {
-    LIST(reserve.jobs, reserve.job_max, reserve.count, 1, job),
-};
-LAYOUT(finish_and_reserve_good);
-#undef STRUCT
-
-#define STRUCT bide_release_args
-static const struct field release_in_fields[] = {ID(id), U64(token), I64(priority), I64(delay_ms)};
-LAYOUT(release_in);
-#undef STRUCT
-
-#define STRUCT bide_fail_args
-static const struct field fail_in_fields[] = {ID(id), U64(token), SLICE(error), I64(retry_in_ms)};
-LAYOUT(fail_in);
-static const struct field fail_good_fields[] = {ENUM(state), I64(delay_ms)};
-LAYOUT(fail_good);
-#undef STRUCT
-
-#define STRUCT bide_bury_args
-static const struct field bury_in_fields[] = {ID(id), U64(token), I64(priority), SLICE(reason)};
-LAYOUT(bury_in);
+LAYOUT(finish_item, .status = OFFSET(status), FIELDS(FINISH_FIELDS()));
+LAYOUT(finish_outcome, .status = OFFSET(status), FIELDS(STATUS(status)));
 #undef STRUCT
 
 #define STRUCT bide_touch_item
-static const struct field touch_in_fields[] = {ID(id), U64(token), I64(extend_ms), SLICE(progress)};
-LAYOUT_ITEM(touch_in);
-static const struct field touch_good_fields[] = {I64(left_ms)};
-LAYOUT(touch_good);
-static const struct field touch_outcome_fields[] = {STATUS(status)};
-LAYOUT_OUTCOME(touch_outcome, &touch_good, BIDE_CANCEL_WANTED);
+LAYOUT(touch_item, .status = OFFSET(status), FIELDS(TOUCH_FIELDS()));
+LAYOUT(touch_ok, FIELDS(I64(left_ms)));
+LAYOUT(touch_outcome, .status = OFFSET(status), .results_ok = &touch_ok,
+       .alt_ok = BIDE_CANCEL_WANTED, FIELDS(STATUS(status)));
 #undef STRUCT
 
-#define STRUCT bide_touch_many_args
-static const struct field touch_many_in_fields[] = {ITEMS(items, touch_in)};
-LAYOUT(touch_many_in);
-static const struct field touch_many_always_fields[] = {OUTCOMES(items, touch_outcome), ERROR_ITEM};
-LAYOUT(touch_many_always);
+#define STRUCT bide_reserve_args
+LAYOUT(reserve_args, FIELDS(RESERVE_FIELDS()));
 #undef STRUCT
-
-/* ---- administration ---- */
-
-#define STRUCT bide_kick_args
-static const struct field kick_in_fields[] = {CHANGED_TOPIC(topic), U64(max), FLAG(buried_only)};
-LAYOUT(kick_in);
-static const struct field kick_always_fields[] = {U64(count)};
-LAYOUT(kick_always);
-#undef STRUCT
-
-#define STRUCT bide_update_args
-static const struct field update_in_fields[] = {
-    ID(id), I64(priority), I64(delay_ms), I64(run_at_ms), I64(ttr_ms), CHANGED_TOPIC(topic),
-};
-LAYOUT(update_in);
-#undef STRUCT
-
-#define STRUCT bide_purge_args
-static const struct field purge_in_fields[] = {CHANGED_TOPIC(topic), ENUM(state)};
-LAYOUT(purge_in);
-static const struct field purge_always_fields[] = {U64(count)};
-LAYOUT(purge_always);
-#undef STRUCT
-
-#define STRUCT bide_topic_args
-static const struct field topic_in_fields[] = {CHANGED_TOPIC(topic), I64(for_ms), I32(delta)};
-LAYOUT(topic_in);
-/* A reference changes nothing that the order of ops depends on. */
-static const struct field topic_ref_in_fields[] = {SLICE(topic), I64(for_ms), I32(delta)};
-LAYOUT(topic_ref_in);
-#undef STRUCT
-
-#define STRUCT bide_drain_args
-static const struct field drain_in_fields[] = {FLAG(on)};
-LAYOUT(drain_in);
-#undef STRUCT
-
-/* ---- queries and events ---- */
-
-#define STRUCT bide_query_args
-/* Both are the same bytes. A query by id ignores the rest, and one by name ignores the id. */
-static const struct field query_id_in_fields[] = {
-    ID(id), UNUSED_SLICE(topic), UNUSED_SLICE(key), ENUM(state), SPACE(job, job),
-};
-LAYOUT(query_id_in);
-static const struct field query_name_in_fields[] = {
-    U64(id), SLICE(topic), SLICE(key), ENUM(state), SPACE(job, job),
-};
-LAYOUT(query_name_in);
-static const struct field query_good_fields[] = {ONE(job, job)};
-LAYOUT(query_good);
-#undef STRUCT
-
-#define STRUCT bide_fetch_args
-static const struct field fetch_in_fields[] = {ID(id)};
-LAYOUT(fetch_in);
-static const struct field fetch_good_fields[] = {BUF(buf)};
-LAYOUT(fetch_good);
-#undef STRUCT
-
-#define STRUCT bide_wait_args
-static const struct field wait_in_fields[] = {ID(id), TIMEOUT(timeout_ms)};
-LAYOUT(wait_in);
-static const struct field wait_good_fields[] = {ENUM(state), BUF(result), FLAG(finished)};
-LAYOUT(wait_good);
-#undef STRUCT
-
-#define STRUCT bide_list_args
-static const struct field list_in_fields[] = {
-    SLICE(topic),
-    ENUM(state),
-    SLICE(filter.key),
-    SLICE(filter.text),
-    I64(filter.min_age_ms),
-    I64(filter.max_age_ms),
-    FLAG(with_body),
-    CURSOR(cursor),
-    ROOM(jobs, job_max, BIDE_BATCH_JOBS, job),
-    U32(filter.states),
-    U64(filter.after_id),
-};
-LAYOUT(list_in);
-static const struct field list_good_fields[] = {LIST(jobs, job_max, count, 0, job), CURSOR(cursor),
-                                                FLAG(ordered)};
-LAYOUT(list_good);
-#undef STRUCT
-
-#define STRUCT bide_topics_args
-static const struct field topics_in_fields[] = {
-    CURSOR(cursor),
-    ROOM(topics, topic_max, BIDE_BATCH_JOBS, topic_stats),
-};
-LAYOUT(topics_in);
-static const struct field topics_good_fields[] = {
-    LIST(topics, topic_max, count, 0, topic_stats),
-    CURSOR(cursor),
-};
-LAYOUT(topics_good);
-#undef STRUCT
-
-#define STRUCT bide_stats_args
-static const struct field stats_in_fields[] = {SPACE(stats, stats)};
-LAYOUT(stats_in);
-static const struct field stats_good_fields[] = {ONE(stats, stats)};
-LAYOUT(stats_good);
-#undef STRUCT
-
-#define STRUCT bide_topic_stats_args
-static const struct field topic_stats_in_fields[] = {SLICE(topic), SPACE(stats, topic_stats)};
-LAYOUT(topic_stats_in);
-static const struct field topic_stats_good_fields[] = {ONE(stats, topic_stats)};
-LAYOUT(topic_stats_good);
-#undef STRUCT
-
-#define STRUCT bide_subscription_args
-static const struct field subscribe_in_fields[] = {SLICE(topic), U32(kinds), U32(capacity)};
-LAYOUT(subscribe_in);
-static const struct field subscribe_good_fields[] = {FEED};
-LAYOUT(subscribe_good);
-static const struct field events_in_fields[] = {
-    FEED,
-    TIMEOUT(timeout_ms),
-    ROOM(events, event_max, BIDE_EVENTS_MAX, event),
-};
-LAYOUT(events_in);
-static const struct field events_good_fields[] = {
-    LIST(events, event_max, count, 0, event),
-    U64(lost),
-};
-LAYOUT(events_good);
-static const struct field unsubscribe_in_fields[] = {FEED};
-LAYOUT(unsubscribe_in);
-#undef STRUCT
-
-#define STRUCT bide_recovered_args
-static const struct field recovered_in_fields[] = {TIMEOUT(timeout_ms)};
-LAYOUT(recovered_in);
-static const struct field recovered_good_fields[] = {INNER(progress, recovery)};
-LAYOUT(recovered_good);
-#undef STRUCT
-
-#define STRUCT bide_check_args
-static const struct field check_in_fields[] = {SPACE(report, report)};
-LAYOUT(check_in);
-static const struct field check_good_fields[] = {ONE(report, report)};
-LAYOUT(check_good);
-#undef STRUCT
-
-#define STRUCT bide_backup_args
-static const struct field backup_in_fields[] = {PATH(path)};
-LAYOUT(backup_in);
-#undef STRUCT
-
-static const struct layout nothing = {.count = 0};
 
 /* ---- rows ---- */
 
@@ -496,12 +227,18 @@ static void undo_list(bide_op *op)
     memcpy(op->list.cursor, saved, strlen(saved) + 1);
 }
 
-/* The columns that every row has: check, arguments, results whatever the code, results on success,
- * flags. */
-#define COLUMNS(check_name, args_layout, any_layout, ok_layout, flag_bits)                 \
-    .check = bi_op_check_##check_name, .args = (args_layout), .results_any = (any_layout), \
-    .results_ok = (ok_layout), .flags = (flag_bits)
-/* Columns of some rows. */
+/* ---- columns ---- */
+
+#define STRUCT bide_op
+
+/* What every row has: a check, flags, and arguments. */
+#define CHECK(name)   .check = bi_op_check_##name
+#define FLAGS(bits)   .flags = (bits)
+#define ARGS(...)     .args = &(const struct layout){FIELDS(__VA_ARGS__)}
+#define NO_ARGS       .args = &(const struct layout){.count = 0}
+/* What some rows have: results whatever the code, and results on success. */
+#define RESULTS(...)  .results_any = &(const struct layout){FIELDS(__VA_ARGS__)}
+#define OK(...)       .results_ok = &(const struct layout){FIELDS(__VA_ARGS__)}
 #define ALSO_OK(code)      .alt_ok = (code)
 #define COPY(payload_name) .copy = bi_op_payload_##payload_name
 #define WAITS(timeout)     .timeout_at = offsetof(bide_op, timeout)
@@ -509,95 +246,159 @@ static void undo_list(bide_op *op)
 #define DEPENDS(function)  .needs_recovery = (function)
 #define UNDO(function)     .undo = (function)
 
-/* clang-format off */
+/* ---- put ---- */
+
 #define ROW_PUT \
-    COLUMNS(put, &put_in, NULL, &put_good, OP_INSERTS_JOBS), \
+    CHECK(put), FLAGS(OP_INSERTS_JOBS), ARGS(PUT_FIELDS(put.)), OK(ID(put.id)), \
     ALSO_OK(BIDE_EXISTS), COPY(put), DEPENDS(put_needs_recovery)
 #define ROW_PUT_MANY \
-    COLUMNS(put_many, &put_many_in, &put_many_always, NULL, OP_INSERTS_JOBS), \
+    CHECK(put_many), FLAGS(OP_INSERTS_JOBS), ARGS(ITEMS(put_many, put_item)), \
+    RESULTS(OUTCOMES(put_many, put_outcome), SIZE(put_many.accepted), ERROR_ITEM), \
     COPY(put_many), DEPENDS(put_many_needs_recovery)
+#define ROW_RESTORE \
+    CHECK(restore), FLAGS(OP_INSERTS_JOBS), \
+    ARGS(RESTORED(restore.job, job), MADE(restore.made_body_), MADE(restore.made_result_)), \
+    OK(ID(restore.id)), ALSO_OK(BIDE_EXISTS), COPY(restore), DEPENDS(restore_needs_recovery)
+
+/* ---- reserve and finish ---- */
+
 #define ROW_RESERVE \
-    COLUMNS(reserve, &reserve_in, NULL, &reserve_good, OP_RESERVES | OP_REPEATABLE | OP_BODIES), \
+    CHECK(reserve), FLAGS(OP_RESERVES | OP_REPEATABLE | OP_BODIES), \
+    ARGS(RESERVE_FIELDS(reserve.)), \
+    OK(LIST(reserve.jobs, reserve.count, reserve.job_max, 1, job)), \
     WAITS(reserve.timeout_ms), RESERVE_AT(reserve)
 #define ROW_RESERVE_JOB \
-    COLUMNS(reserve_job, &reserve_job_in, NULL, &reserve_job_good, \
-            OP_RESERVES | OP_UNDO_ON_CANCEL | OP_BODIES)
-#define ROW_DELETE COLUMNS(nothing, &lease_in, NULL, NULL, 0)
-#define ROW_DONE   COLUMNS(done, &finish_in, NULL, NULL, 0), COPY(done)
+    CHECK(reserve_job), FLAGS(OP_RESERVES | OP_UNDO_ON_CANCEL | OP_BODIES), \
+    ARGS(ID(reserve_job.id), SPACE(reserve_job.job, job)), OK(ONE(reserve_job.job, job))
+#define ROW_LEASE     CHECK(nothing), FLAGS(0), ARGS(ID(lease.id), U64(lease.token))
+#define ROW_DELETE    ROW_LEASE
+#define ROW_GIVE_BACK ROW_LEASE
+#define ROW_DONE      CHECK(done), FLAGS(0), ARGS(FINISH_FIELDS(finish.)), COPY(done)
 #define ROW_FINISH_MANY \
-    COLUMNS(finish_many, &finish_many_in, &finish_many_always, NULL, 0), COPY(finish_many)
-#define ROW_TOUCH_MANY COLUMNS(touch_many, &touch_many_in, &touch_many_always, NULL, 0)
+    CHECK(finish_many), FLAGS(0), ARGS(ITEMS(finish_many, finish_item)), \
+    RESULTS(OUTCOMES(finish_many, finish_outcome), ERROR_ITEM), COPY(finish_many)
+/* The status of the finish is an argument, too: unless the server sets it, the caller sees that the
+ * finish was not executed. */
 #define ROW_FINISH_AND_RESERVE \
-    COLUMNS(finish_and_reserve, &finish_and_reserve_in, &finish_and_reserve_always, \
-            &finish_and_reserve_good, OP_RESERVES | OP_TWO_PARTS | OP_BODIES), \
+    CHECK(finish_and_reserve), FLAGS(OP_RESERVES | OP_TWO_PARTS | OP_BODIES), \
+    ARGS(INNER(finish_and_reserve.finish, finish_item), \
+         STATUS(finish_and_reserve.finish.status), \
+         INNER(finish_and_reserve.reserve, reserve_args)), \
+    RESULTS(STATUS(finish_and_reserve.finish.status)), \
+    OK(LIST(finish_and_reserve.reserve.jobs, finish_and_reserve.reserve.count, \
+            finish_and_reserve.reserve.job_max, 1, job)), \
     COPY(finish_and_reserve), WAITS(finish_and_reserve.reserve.timeout_ms), \
     RESERVE_AT(finish_and_reserve.reserve)
-#define ROW_RELEASE   COLUMNS(release, &release_in, NULL, NULL, 0)
-#define ROW_GIVE_BACK COLUMNS(nothing, &lease_in, NULL, NULL, 0)
-#define ROW_FAIL      COLUMNS(fail, &fail_in, NULL, &fail_good, 0)
-#define ROW_BURY      COLUMNS(bury, &bury_in, NULL, NULL, 0)
+#define ROW_RELEASE \
+    CHECK(release), FLAGS(0), \
+    ARGS(ID(release.id), U64(release.token), I64(release.priority), I64(release.delay_ms))
+#define ROW_FAIL \
+    CHECK(fail), FLAGS(0), \
+    ARGS(ID(fail.id), U64(fail.token), SLICE(fail.error), I64(fail.retry_in_ms)), \
+    OK(ENUM(fail.state), I64(fail.delay_ms))
+#define ROW_BURY \
+    CHECK(bury), FLAGS(0), \
+    ARGS(ID(bury.id), U64(bury.token), I64(bury.priority), SLICE(bury.reason))
+#define ROW_TOUCH \
+    CHECK(touch), FLAGS(0), ARGS(TOUCH_FIELDS(touch.)), OK(I64(touch.left_ms)), \
+    ALSO_OK(BIDE_CANCEL_WANTED)
+#define ROW_TOUCH_MANY \
+    CHECK(touch_many), FLAGS(0), ARGS(ITEMS(touch_many, touch_item)), \
+    RESULTS(OUTCOMES(touch_many, touch_outcome), ERROR_ITEM)
+
+/* ---- administration ---- */
+
 #define ROW_KICK \
-    COLUMNS(kick, &kick_in, &kick_always, NULL, OP_COUNTS | OP_NEEDS_RECOVERY | OP_SLOW)
-#define ROW_KICK_JOB COLUMNS(nothing, &lease_in, NULL, NULL, 0)
-#define ROW_TOUCH    COLUMNS(touch, &touch_in, NULL, &touch_good, 0), ALSO_OK(BIDE_CANCEL_WANTED)
-#define ROW_UPDATE   COLUMNS(update, &update_in, NULL, NULL, 0), DEPENDS(update_needs_recovery)
-#define ROW_CANCEL   COLUMNS(nothing, &lease_in, NULL, NULL, 0)
-#define ROW_PEEK     COLUMNS(query, &query_id_in, NULL, &query_good, OP_REPEATABLE | OP_BODIES)
-#define ROW_PEEK_FIRST \
-    COLUMNS(peek_first, &query_name_in, NULL, &query_good, \
-            OP_NEEDS_RECOVERY | OP_REPEATABLE | OP_BODIES)
-#define ROW_FIND \
-    COLUMNS(find, &query_name_in, NULL, &query_good, OP_NEEDS_RECOVERY | OP_REPEATABLE | OP_BODIES)
-#define ROW_JOB_STATS COLUMNS(query, &query_id_in, NULL, &query_good, OP_REPEATABLE)
-#define ROW_BODY      COLUMNS(nothing, &fetch_in, NULL, &fetch_good, OP_REPEATABLE | OP_BODIES)
-#define ROW_RESULT    COLUMNS(nothing, &fetch_in, NULL, &fetch_good, OP_REPEATABLE | OP_RESULTS)
+    CHECK(kick), FLAGS(OP_COUNTS | OP_NEEDS_RECOVERY | OP_SLOW), \
+    ARGS(CHANGED_TOPIC(kick.topic), U64(kick.max), FLAG(kick.buried_only)), \
+    RESULTS(U64(kick.count))
+#define ROW_KICK_JOB ROW_LEASE
+#define ROW_UPDATE \
+    CHECK(update), FLAGS(0), \
+    ARGS(ID(update.id), I64(update.priority), I64(update.delay_ms), I64(update.run_at_ms), \
+         I64(update.ttr_ms), CHANGED_TOPIC(update.topic)), \
+    DEPENDS(update_needs_recovery)
+#define ROW_CANCEL ROW_LEASE
+#define ROW_PURGE \
+    CHECK(purge), FLAGS(OP_COUNTS | OP_NEEDS_RECOVERY | OP_ADMIN | OP_SLOW), \
+    ARGS(CHANGED_TOPIC(purge.topic), ENUM(purge.state)), RESULTS(U64(purge.count))
+#define TOPIC_ARGS(topic_field) ARGS(topic_field(topic.topic), I64(topic.for_ms), I32(topic.delta))
+#define ROW_PAUSE  CHECK(pause), FLAGS(OP_ADMIN), TOPIC_ARGS(CHANGED_TOPIC)
+#define ROW_RESUME CHECK(resume), FLAGS(OP_NEEDS_RECOVERY | OP_ADMIN), TOPIC_ARGS(CHANGED_TOPIC)
+/* A reference changes nothing that the order of ops depends on. */
+#define ROW_TOPIC_REF CHECK(topic_ref), FLAGS(OP_IMMEDIATE), TOPIC_ARGS(SLICE)
+#define ROW_DRAIN \
+    CHECK(nothing), FLAGS(OP_IMMEDIATE | OP_REPEATABLE | OP_ADMIN), ARGS(FLAG(drain.on))
+
+/* ---- queries and events ---- */
+
+/* Both are the same bytes. A query by id ignores the rest, and one by name ignores the id. */
+#define BY_ID \
+    ARGS(ID(query.id), UNUSED_SLICE(query.topic), UNUSED_SLICE(query.key), ENUM(query.state), \
+         SPACE(query.job, job)), \
+    OK(ONE(query.job, job))
+#define BY_NAME \
+    ARGS(U64(query.id), SLICE(query.topic), SLICE(query.key), ENUM(query.state), \
+         SPACE(query.job, job)), \
+    OK(ONE(query.job, job))
+#define ROW_PEEK       CHECK(query), FLAGS(OP_REPEATABLE | OP_BODIES), BY_ID
+#define ROW_PEEK_FIRST CHECK(peek_first), FLAGS(OP_NEEDS_RECOVERY | OP_REPEATABLE | OP_BODIES), BY_NAME
+#define ROW_FIND       CHECK(find), FLAGS(OP_NEEDS_RECOVERY | OP_REPEATABLE | OP_BODIES), BY_NAME
+#define ROW_JOB_STATS  CHECK(query), FLAGS(OP_REPEATABLE), BY_ID
+#define FETCH          ARGS(ID(fetch.id)), OK(BUF(fetch.buf))
+#define ROW_BODY       CHECK(nothing), FLAGS(OP_REPEATABLE | OP_BODIES), FETCH
+#define ROW_RESULT     CHECK(nothing), FLAGS(OP_REPEATABLE | OP_RESULTS), FETCH
 #define ROW_WAIT \
-    COLUMNS(wait, &wait_in, NULL, &wait_good, OP_REPEATABLE | OP_RESULTS), WAITS(wait.timeout_ms)
+    CHECK(wait), FLAGS(OP_REPEATABLE | OP_RESULTS), ARGS(ID(wait.id), TIMEOUT(wait.timeout_ms)), \
+    OK(ENUM(wait.state), BUF(wait.result), FLAG(wait.finished)), WAITS(wait.timeout_ms)
 #define ROW_LIST \
-    COLUMNS(list, &list_in, NULL, &list_good, \
-            OP_IMMEDIATE | OP_NEEDS_RECOVERY | OP_REPEATABLE | OP_SLOW | OP_PAGE | OP_BODIES), \
+    CHECK(list), \
+    FLAGS(OP_IMMEDIATE | OP_NEEDS_RECOVERY | OP_REPEATABLE | OP_SLOW | OP_PAGE | OP_BODIES), \
+    ARGS(SLICE(list.topic), ENUM(list.state), SLICE(list.filter.key), SLICE(list.filter.text), \
+         I64(list.filter.min_age_ms), I64(list.filter.max_age_ms), FLAG(list.with_body), \
+         CURSOR(list.cursor), ROOM(list.jobs, list.job_max, BIDE_BATCH_JOBS, job), \
+         U32(list.filter.states), U64(list.filter.after_id)), \
+    OK(LIST(list.jobs, list.count, list.job_max, 0, job), CURSOR(list.cursor), \
+       FLAG(list.ordered)), \
     UNDO(undo_list)
 #define ROW_TOPICS \
-    COLUMNS(topics, &topics_in, NULL, &topics_good, \
-            OP_IMMEDIATE | OP_NEEDS_RECOVERY | OP_REPEATABLE | OP_SLOW | OP_PAGE)
+    CHECK(topics), FLAGS(OP_IMMEDIATE | OP_NEEDS_RECOVERY | OP_REPEATABLE | OP_SLOW | OP_PAGE), \
+    ARGS(CURSOR(topics.cursor), \
+         ROOM(topics.topics, topics.topic_max, BIDE_BATCH_JOBS, topic_stats)), \
+    OK(LIST(topics.topics, topics.count, topics.topic_max, 0, topic_stats), CURSOR(topics.cursor))
 #define ROW_WAITING ROW_TOPICS
-#define ROW_PURGE \
-    COLUMNS(purge, &purge_in, &purge_always, NULL, \
-            OP_COUNTS | OP_NEEDS_RECOVERY | OP_ADMIN | OP_SLOW)
-#define ROW_PAUSE     COLUMNS(pause, &topic_in, NULL, NULL, OP_ADMIN)
-#define ROW_RESUME    COLUMNS(resume, &topic_in, NULL, NULL, OP_NEEDS_RECOVERY | OP_ADMIN)
-#define ROW_TOPIC_REF COLUMNS(topic_ref, &topic_ref_in, NULL, NULL, OP_IMMEDIATE)
-#define ROW_RESTORE \
-    COLUMNS(restore, &restore_in, NULL, &restore_good, OP_INSERTS_JOBS), \
-    ALSO_OK(BIDE_EXISTS), COPY(restore), DEPENDS(restore_needs_recovery)
 #define ROW_STATS \
-    COLUMNS(stats, &stats_in, NULL, &stats_good, OP_IMMEDIATE | OP_NEEDS_RECOVERY | OP_REPEATABLE)
+    CHECK(stats), FLAGS(OP_IMMEDIATE | OP_NEEDS_RECOVERY | OP_REPEATABLE), \
+    ARGS(SPACE(stats.stats, stats)), OK(ONE(stats.stats, stats))
 #define ROW_TOPIC_STATS \
-    COLUMNS(topic_stats, &topic_stats_in, NULL, &topic_stats_good, \
-            OP_IMMEDIATE | OP_NEEDS_RECOVERY | OP_REPEATABLE)
+    CHECK(topic_stats), FLAGS(OP_IMMEDIATE | OP_NEEDS_RECOVERY | OP_REPEATABLE), \
+    ARGS(SLICE(topic_stats.topic), SPACE(topic_stats.stats, topic_stats)), \
+    OK(ONE(topic_stats.stats, topic_stats))
 /* Repeatable: the first stream has ended with its connection. */
 #define ROW_SUBSCRIBE \
-    COLUMNS(subscribe, &subscribe_in, NULL, &subscribe_good, OP_IMMEDIATE | OP_REPEATABLE)
+    CHECK(subscribe), FLAGS(OP_IMMEDIATE | OP_REPEATABLE), \
+    ARGS(SLICE(subscription.topic), U32(subscription.kinds), U32(subscription.capacity)), OK(FEED)
 #define ROW_EVENTS \
-    COLUMNS(events, &events_in, NULL, &events_good, OP_REPEATABLE), WAITS(subscription.timeout_ms)
-#define ROW_UNSUBSCRIBE COLUMNS(unsubscribe, &unsubscribe_in, NULL, NULL, OP_IMMEDIATE)
-#define ROW_PING        COLUMNS(nothing, &nothing, NULL, NULL, OP_IMMEDIATE | OP_REPEATABLE)
+    CHECK(events), FLAGS(OP_REPEATABLE), \
+    ARGS(FEED, TIMEOUT(subscription.timeout_ms), \
+         ROOM(subscription.events, subscription.event_max, BIDE_EVENTS_MAX, event)), \
+    OK(LIST(subscription.events, subscription.count, subscription.event_max, 0, event), \
+       U64(subscription.lost)), \
+    WAITS(subscription.timeout_ms)
+#define ROW_UNSUBSCRIBE CHECK(unsubscribe), FLAGS(OP_IMMEDIATE), ARGS(FEED)
+#define ROW_PING        CHECK(nothing), FLAGS(OP_IMMEDIATE | OP_REPEATABLE), NO_ARGS
 #define ROW_RECOVERED \
-    COLUMNS(recovered, &recovered_in, NULL, &recovered_good, OP_IMMEDIATE | OP_REPEATABLE), \
-    ALSO_OK(BIDE_TIMED_OUT), WAITS(recovered.timeout_ms)
-#define ROW_BACKUP COLUMNS(backup, &backup_in, NULL, NULL, OP_MAINTENANCE | OP_ADMIN)
+    CHECK(recovered), FLAGS(OP_IMMEDIATE | OP_REPEATABLE), ARGS(TIMEOUT(recovered.timeout_ms)), \
+    OK(INNER(recovered.progress, recovery)), ALSO_OK(BIDE_TIMED_OUT), WAITS(recovered.timeout_ms)
+#define ROW_BACKUP CHECK(backup), FLAGS(OP_MAINTENANCE | OP_ADMIN), ARGS(PATH(backup.path))
 #define ROW_CHECK \
-    COLUMNS(check, &check_in, NULL, &check_good, \
-            OP_MAINTENANCE | OP_EXCLUSIVE | OP_REPEATABLE | OP_ADMIN | OP_SLOW)
-#define ROW_DRAIN COLUMNS(nothing, &drain_in, NULL, NULL, OP_IMMEDIATE | OP_REPEATABLE | OP_ADMIN)
+    CHECK(check), FLAGS(OP_MAINTENANCE | OP_EXCLUSIVE | OP_REPEATABLE | OP_ADMIN | OP_SLOW), \
+    ARGS(SPACE(check.report, report)), OK(ONE(check.report, report))
 /* clang-format on */
 
 const struct op_row bi_op_table[BIDE_OP_COUNT] = {
-#define ROW(NAME, number, op_name, member)                    \
-    [BIDE_OP_##NAME] = {.name = #op_name,                     \
-                        .name_size = sizeof(#op_name) - 1,    \
-                        .args_at = offsetof(bide_op, member), \
-                        ROW_##NAME},
+#define ROW(NAME, number, op_name, member) \
+    [BIDE_OP_##NAME] = {.name = #op_name, .name_size = sizeof(#op_name) - 1, ROW_##NAME},
     BIDE_OPS(ROW)
 #undef ROW
 };

@@ -2,8 +2,7 @@
 /*
  * op_table - what every layer knows of an op: one row per kind.
  *
- * The name, the number and the place of the arguments are in BIDE_OPS (bide/op.h), all else is in
- * op_table.c. Checks, copies, encoding, the recovery gate and the resend policy read the row; no
+ * The name and the number are in BIDE_OPS (bide/op.h), all else is in op_table.c. Checks, copies, encoding, the recovery gate and the resend policy read the row; no
  * other file has a table or a switch over kinds, except for the functions that run an op (those of
  * the core, and the commands of a client).
  *
@@ -43,12 +42,12 @@ enum op_flag {
 struct op_row {
     const char *name;
     uint8_t name_size;
-    uint16_t args_at; /* the offset of the arguments in the op */
     uint16_t
         timeout_at; /* the offset of timeout_ms in the op; 0: the op never waits for an event */
     uint16_t reserve_at; /* the offset of its bide_reserve_args; 0: none */
     uint32_t flags;
     int alt_ok; /* a second code of success; BIDE_OK: none */
+    /* Of members of the op: */
     const struct layout *args;
     const struct layout *results_any; /* results that do not depend on the code; may be NULL */
     const struct layout *results_ok;  /* results on success; may be NULL */
