@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# check-compile.sh BUILD - see that what must compile does, without a warning, and that what must not
-# does not: tests/compile/good_*.c and .cc as they are; bad.c and bad.cc once without any CASE, which
+# check-compile.sh BUILD - verify that correct code compiles without a warning, and that incorrect
+# code does not: tests/compile/good_*.c and .cc as they are; bad.c and bad.cc once without any CASE, which
 # must compile, and once for each name behind an #ifdef in them, which must not. run.cc is also run,
 # with the library in BUILD; so is version.c, with headers of an older and of a newer version, in which
 # each options struct has a member less or more, and a job one more. Prints "N passed, M failed".
@@ -13,7 +13,7 @@ strict='-Wall -Wextra -Wpedantic -Werror'
 c='gcc -std=c11|clang -std=c11'
 cpp='g++ -std=c++20|clang++ -std=c++20'
 
-# What is printed for each trial is one line: ok, or what is wrong.
+# Each trial prints one line: ok, or the error.
 
 must_compile() { # compiler and flags, file
     local said
@@ -74,7 +74,7 @@ other_headers() { # makes $scratch/older and $scratch/newer
             s/(#define ${type^^}_INIT[^#]*), (NULL|0)( *\\\\\n *})/\1\3/" "$scratch"/older/bide/*.h
     done
     sed -i '/options\.retain_ms =/d' "$scratch/older/bide/task.h"
-    # A new member of a job takes the place of its room.
+    # A new member of a job replaces reserved room.
     sed -zEi 's/(int64_t done_ms;\n\n    uint64_t )room_\[8\];/\1future_, room_[7];/' "$scratch/newer/bide/job.h"
 }
 

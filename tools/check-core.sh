@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# check-core.sh BUILD - see that the core is pure.
+# check-core.sh BUILD - verify that the core is pure.
 #
-# Core's objects, and the objects of op and util that they draw in, may call each other and what
-# tools/core-symbols.txt lists, and nothing else. They have no writable data.
+# The objects of core, and those of op and util that they link, may call each other and the functions
+# listed in tools/core-symbols.txt, and nothing else. They have no writable data.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 library=$(realpath "${1:?usage: check-core.sh BUILD}/libbide.a") || exit 1
@@ -14,7 +14,7 @@ ar x "$library" || exit 1
 
 ls src_core_*.o >/dev/null || exit 1
 
-# "U symbol object" for what an object wants, "D symbol object" for what it gives.
+# "U symbol object" for a symbol that an object uses, "D symbol object" for one that it defines.
 for object in src_core_*.o src_op_*.o src_util_*.o; do
     nm -P -u "$object" | awk -v o="$object" '{ print "U", $1, o }'
     nm -P -g --defined-only "$object" | awk -v o="$object" '{ print "D", $1, o }'

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # check-examples.sh BUILD - run every example, in memory, on a file and at a server, and the two
-# programs of the README as they stand there. Each says by its exit code whether all went as told.
+# programs of the README as they stand there. Each must exit with code 0.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 build=$(realpath "${1:?usage: check-examples.sh BUILD}") || exit 1
@@ -8,7 +8,7 @@ scratch=$(mktemp -d) || exit 1
 bided=
 trap '[ -z "$bided" ] || kill "$bided"; wait; rm -rf "$scratch"' EXIT
 
-# Those that take a URL, or nothing.
+# Examples that take a URL, or no argument.
 with_url='email eventloop graceful idempotent middleware order_cancel periodic progress simple
     transcode workers'
 
@@ -59,7 +59,7 @@ start_bided() {
     return 1
 }
 
-# Tells a worker to stop, and answers its exit code. Not by timeout(1), which tells it twice.
+# Stops a worker and returns its exit code. timeout(1) would send the signal twice.
 stop() { # process id
     kill -TERM "$1"
     for _ in {1..600}; do
@@ -73,7 +73,7 @@ stop() { # process id
     wait "$1"
 }
 
-# A worker in one process, its publisher in another; the worker ends when it is told to.
+# A worker in one process, its publisher in another; a signal stops the worker.
 run_apart() { # URL
     "$build/consume" "$1" >"$scratch/consume.log" 2>&1 &
     local consumer=$!
@@ -108,7 +108,7 @@ run_readme() {
     compile_readme 2 worker
     [ "$(wc -l <"$scratch/worker.c")" -le 30 ]
     note "program 2 of README.md has at most 30 lines" $? "$scratch/worker.c"
-    # A terminal would see each line when it is printed; stdbuf does the same for a file.
+    # stdbuf: write each line when it is printed, as on a terminal.
     (cd "$scratch" && exec stdbuf -oL ./worker) >"$scratch/worker.log" 2>&1 &
     local worker=$!
     wait_for_line '^1: to ada@example.org' "$scratch/worker.log"

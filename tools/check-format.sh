@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# check-format.sh [--write] - see that clang-format would change no C file; --write lets it.
+# check-format.sh [--write] - verify that every C file is formatted by clang-format; --write formats them.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 how='--dry-run --Werror'

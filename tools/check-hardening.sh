@@ -8,7 +8,7 @@ passed=0
 failed=0
 
 check() { # file, what it has, pattern, option of readelf
-    # Not with -q: readelf would be told of a broken pipe.
+    # Not with -q: readelf would report a broken pipe.
     if readelf -W "$4" "$1" 2>/dev/null | grep -E "$3" >/dev/null; then
         passed=$((passed + 1))
     else

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # check-install.sh BUILD - install into a scratch directory, then compile and run a program
 # against what lies there, found by pkg-config alone: once shared, once static. The server comes
-# with its pages and units, the command line with its page and what the tab key knows.
+# with its man pages and units, the command line with its man page and completion.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 build=${1:?usage: check-install.sh BUILD}
@@ -31,7 +31,7 @@ DESTDIR=$scratch meson install -C "$build" >"$scratch/log" 2>&1 ||
 pc=$(find "$scratch" -name bide.pc)
 [ -n "$pc" ] || fail "bide.pc was not installed"
 prefix=$scratch$(sed -n 's/^prefix=//p' "$pc")
-# Whoever runs `make install` and then pkg-config finds it without further words.
+# After `make install`, pkg-config finds the library without further settings.
 place=$(dirname "${pc#"$scratch"}")
 case :$(pkg-config --variable pc_path pkg-config): in
 *:"$place":*) ;;

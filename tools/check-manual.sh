@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# check-manual.sh BUILD - man/bide.1 has every verb and every flag that `bide help` tells of, and no
-# others; no verb has a flag twice, or one that all verbs have. Every exit code is in the page and in
-# docs/CLI.md. Help and pages fit a terminal of 80 columns.
+# check-manual.sh BUILD - verify that man/bide.1 has exactly the verbs and flags of `bide
+# help`, that no verb has a flag twice or one that all verbs have, that every exit code is in the page
+# and in docs/CLI.md, and that help and pages fit a terminal of 80 columns.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 bide=${1:?usage: check-manual.sh BUILD}/bide

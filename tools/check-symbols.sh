@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # check-symbols.sh [--write] BUILD - compare what the shared library exports with
-# tests/symbols.txt; --write makes the list anew.
+# tests/symbols.txt; --write creates the list.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 list=tests/symbols.txt
@@ -20,5 +20,5 @@ if [ -n "$write" ]; then
     echo "$exported" >"$list"
 else
     echo "$exported" | diff -u "$list" - ||
-        { echo "the exported symbols have changed; if that is meant: make symbols" && exit 1; }
+        { echo "the exported symbols have changed; if this is intended, run: make symbols" && exit 1; }
 fi

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# fuzz.sh SECONDS [TARGET...] - build the fuzz targets with clang and run those named, or all, for so
-# many seconds each. What they find is written to build-fuzz/found; what they learn is kept in
+# fuzz.sh SECONDS [TARGET...] - build the fuzz targets with clang and run the named ones, or all, for
+# that many seconds each. Findings are written to build-fuzz/found; the corpus is kept in
 # build-fuzz/corpus. Ends with the line "N passed, M failed".
 set -u
 cd "$(dirname "$0")/.." || exit 1

@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
 # install.sh - install the library, bided and bide under $PREFIX, in $LIBDIR of it, staged in $DESTDIR.
 #
-# What is built already is installed as it is, so that `make && sudo make install` leaves nothing
-# of root's in the build directory. Only another PREFIX or LIBDIR than it was built for, or a
-# build directory in which something is missing, makes it build.
+# Existing builds are installed as they are, so that `make && sudo make install` leaves no files of
+# root in the build directory. It builds only if files are missing, or if PREFIX or LIBDIR differ from
+# those of the build.
 set -u
 cd -P "$(dirname "$0")/.." || exit 1
 wanted="$PREFIX $LIBDIR"
 # Relative to the sources; meson would take it as relative to the build directory.
 [ -z "$DESTDIR" ] || DESTDIR=$(realpath -m "$DESTDIR")
 
-# The sources have an include/ too: an installation there would replace the headers by themselves,
+# The sources have an include/ as well: an installation there would replace the headers by themselves,
 # which deletes them.
 if [ "$(realpath -m "$DESTDIR$PREFIX")" = "$PWD" ]; then
     echo "bide: $DESTDIR$PREFIX has the sources of bide: choose another PREFIX, for example:" \
@@ -18,7 +18,7 @@ if [ "$(realpath -m "$DESTDIR$PREFIX")" = "$PWD" ]; then
     exit 1
 fi
 
-# Can we write there? Ask the nearest directory that exists.
+# Is the nearest existing directory writable?
 place=$DESTDIR$PREFIX
 while [ ! -e "$place" ]; do
     place=$(dirname "$place")

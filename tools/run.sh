@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.." || exit 1
 port=${1:?usage: run.sh PORT [FLAG...]}
 shift
 
-# A build directory that was made before libevent-dev came has no bided.
+# A build directory that is older than the installation of libevent-dev has no bided.
 if ! grep -q '^build bided:' build/build.ninja; then
     meson configure build --clearcache && meson setup --reconfigure build >/dev/null || exit 1
 fi
@@ -14,7 +14,7 @@ if ! grep -q '^build bided:' build/build.ninja; then
     echo "bide: cannot build bided: libevent-dev is missing, or the build has -Dserver=disabled" >&2
     exit 1
 fi
-# bide looks for a server on port 11300 by itself.
+# bide tries port 11300 by default.
 url=
 [ "$port" = 11300 ] || url=" --url beanstalk://127.0.0.1:$port"
 programs=(bided)
@@ -59,8 +59,8 @@ Ctrl-C stops it. build/bided --help has every setting.
 END
 }
 
-# Prints the log, and how to use the server once it is ready: a port that is taken must be the last
-# thing said. Ctrl-C is for bided, whose last lines are still to be printed.
+# Prints the log, and how to use the server once it is ready, so that an error such as a port in use
+# is the last line. Ctrl-C stops bided; its last lines are still printed.
 follow() {
     trap '' INT
     local line shown=

@@ -1,13 +1,12 @@
 #!/usr/bin/env bash
-# setup.sh [--check] build|test - see that what bide is built (or tested) with is installed.
+# setup.sh [--check] build|test - verify that the packages for building (or testing) bide are installed.
 #
-# What is missing is installed with apt-get where that is allowed (root, or sudo that asks
-# for no password). Otherwise, and always with --check, the line to run is printed and the
-# exit code is 1.
+# Missing packages are installed with apt-get as root, or by sudo if it needs no password.
+# Otherwise, and always with --check, prints the command to run and exits with code 1.
 set -u
 
-# A package, and a command or file that proves it is there when dpkg does not know it. bide can be
-# built without what is optional; something is then missing from it.
+# A package, and a command or file that proves its presence if dpkg does not know it. bide can be
+# built without the optional packages, with fewer features.
 optional_packages='
 libcurl4-openssl-dev  /usr/lib/pkgconfig/libcurl.pc
 libevent-dev          /usr/include/event2/event.h

@@ -1,43 +1,43 @@
 #!/usr/bin/env bash
 # test.sh [STEP...] - run every step, or those named, and end with the line "N passed, M failed".
 #
-# Every step runs in a process of its own with a time limit. It counts what it did; a step
-# that counts nothing, ends badly or takes too long has failed. A step that passes prints one
-# line, a step that fails prints all it said. Build directories are kept: build-<compiler>.
+# Every step runs in a process of its own with a time limit and counts its checks. A step fails if
+# it counts nothing, exits with an error or times out. The output of a step is printed only if it
+# fails. Build directories are kept: build-<compiler>.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 unset CC CXX CFLAGS CPPFLAGS LDFLAGS
 
-# name, seconds allowed, what is done
+# name, time limit in seconds, description
 steps='
 gcc         480  build with gcc, warnings as errors
 clang       480  build with clang and its address sanitizer, warnings as errors
 layers       40  includes point down, every source is built
 headers     120  every header compiles alone, as C11 and as C++
-compile     480  tasks and types: what must not compile does not, what must does
+compile     480  tasks and types: code with type errors does not compile, correct code does
 core        480  the core is pure
 symbols     480  the library exports what tests/symbols.txt lists
-hardening   480  what is installed is built with the protections that the compiler has
-install     480  what is installed is there and works; the man page has every verb and flag
-format      120  clang-format has nothing to change
-tidy        900  clang-tidy has nothing to say
+hardening   480  installed files are built with the protections that the compiler has
+install     480  the installed files are complete and work; the man page has every verb and flag
+format      120  every C file is formatted by clang-format
+tidy        900  clang-tidy reports nothing
 unit        480  unit tests
 contract   1200  contract suite
 tasks       300  tasks and workers on every URL
-examples    480  every example, and those of the README, do what they say
+examples    480  every example, and the programs of the README, run
 sim         600  simulator, 1.2 million steps
 fault       800  loss of power, failing and full disks, kill -9
 wire        600  transcripts of the protocol, on bided and on beanstalkd
 differ      600  random commands to bided and to beanstalkd
 fuzz        800  every fuzz target for 10 seconds
-serverbench 300  the benchmarks of servers, workers and attacks run, and say what they lack
+serverbench 300  the benchmarks of servers, workers and attacks run
 interop     480  clients of Ruby, PHP and Node.js; the library and beanstalkd
 operation   600  bided as a program: flags, file, sockets, signals, log, privileges
 cli         480  bide as a program: every verb, on every kind of queue
-robust      480  bided in rough hands: storms, clients that do not read, babble, kill -9
-taskfault   480  worker processes that die and stop; servers and disks that are away
-bare        600  without SQLite, JSON, curl and ncurses: builds, says what it lacks, has the rest
-asan       1800  nearly all of that again with the address and undefined sanitizers
+robust      480  bided under storms, clients that do not read, random input, kill -9
+taskfault   480  worker processes that crash or stop; lost servers and disks
+bare        600  builds without SQLite, JSON, curl and ncurses, and names what is missing
+asan       1800  most suites with the address and undefined sanitizers
 tsan       1800  unit, contract, tasks, operation, robust, taskfault with the thread sanitizer
 '
 urls='memory: memory:?ticker=wheel sqlite: sqlite:?sync=off&cache_bytes=1&batch_jobs=7
@@ -59,7 +59,7 @@ check() { # command...
     fi
 }
 
-says() { # text, command...: which fails, and says the text
+says() { # text, command...: the command must fail with a message that has the text
     local text=$1 output
     shift
     output=$("$@" 2>&1 </dev/null) && return 1
@@ -90,8 +90,8 @@ check_counted() { # command...
     echo "failed (exit code $status): $*"
 }
 
-# A cmocka program. Tests that were planned and not reported, as after a crash, have failed,
-# and so has a test that was skipped.
+# A cmocka program. Planned tests without a report, as after a crash, and skipped tests count as
+# failed.
 check_unit() { # program
     local output status planned passed failed
     output=$(CMOCKA_MESSAGE_OUTPUT=TAP timeout --foreground 60 "${run[@]}" "$1" 2>&1)
@@ -107,7 +107,7 @@ check_unit() { # program
     fi
 }
 
-# Building, one at a time. A directory that was set up in another way is made anew.
+# Building, one directory at a time. A directory with other options is created again.
 
 build() { # name compiler option...
     local dir=build-$1 compiler=$2 wanted="$*" status=0
@@ -124,15 +124,15 @@ build() { # name compiler option...
     return "$status"
 }
 
-# Nothing is run that clang has built without a sanitizer, so it builds nothing without one.
+# clang builds only with a sanitizer: no other programs of clang are run.
 build_gcc() { build gcc gcc; }
 build_asan() { build asan clang -Db_sanitize=address,undefined -Db_lundef=false; }
 build_tsan() {
     build tsan clang -Db_sanitize=thread -Db_lundef=false -Dbench=false -Dexamples=false
 }
 
-# Running the programs of one build directory. The sanitizers of clang 14 want memory laid
-# out without surprises; where the system lets us, we ask for that.
+# Running the programs of one build directory. The sanitizers of clang 14 may fail with address
+# space randomization, so it is disabled where the system allows that.
 
 run=()
 plain_memory() {
@@ -141,7 +141,8 @@ plain_memory() {
     fi
 }
 
-# Four at a time: for most of its time a test waits. Whoever begins something has to wait for it.
+# Runs a command in the background, at most four at a time: tests mostly sleep. The caller waits for
+# the end of all.
 begin() { # command...
     while [ "$(jobs -pr | wc -l)" -ge 4 ]; do
         wait -n
@@ -216,7 +217,7 @@ step_fuzz() { check_counted tools/fuzz.sh 10; }
 
 step_wire() {
     build_gcc || return 1
-    # They sleep more than they work: all at the same time.
+    # They mostly sleep, so all run at the same time.
     check_counted build-gcc/wire --server beanstalkd --deliver burst &
     check_counted build-gcc/wire --server 'build-gcc/bided --url memory:' &
     check_counted build-gcc/wire --server 'build-gcc/bided --url sqlite:@/jobs.db' \
@@ -232,7 +233,7 @@ step_differ() {
         --right 'build-gcc/bided --url sqlite:@/jobs.db?sync=full' --seeds 13-18
 }
 
-# No figure is looked at: every reply that it gets is checked, and it must come to an end.
+# The benchmarks verify every reply and must end; their figures are not checked.
 step_serverbench() {
     build_gcc || return 1
     check build-gcc/bench server --quick --repeat 1 --pin same
@@ -240,7 +241,7 @@ step_serverbench() {
     check build-gcc/bench abuse --quick
     check test "$(build-gcc/bench server --beanstalkd /nowhere 2>&1 | grep -c 'no beanstalkd')" -eq 1
 }
-run_robust() { # build directory, seconds of babble, option of robust...
+run_robust() { # build directory, seconds of random input, option of robust...
     local dir=$1 seconds=$2
     shift 2
     check_counted "${run[@]}" "$dir/robust" --server "$dir/bided" "$@"
@@ -266,8 +267,8 @@ step_cli() { build_gcc && begin_parts build-gcc/cli && wait; }
 
 step_taskfault() { build_gcc && begin_parts build-gcc/taskfault --server build-gcc/bided && wait; }
 
-# What a machine has without libsqlite3-dev, libjansson-dev, libcurl4-openssl-dev, libncurses-dev:
-# first all of them, then the last two.
+# Builds without libsqlite3-dev, libcurl4-openssl-dev and libncurses-dev, first also without
+# libjansson-dev.
 step_bare() {
     build bare gcc -Doptimization=0 -Dsqlite=disabled -Djansson=disabled -Dcurl=disabled \
         -Dncurses=disabled || return 1
@@ -287,12 +288,12 @@ step_bare() {
 step_sim() { build_gcc && begin_sim build-gcc 30000 1-20 21-40 && wait; }
 
 step_asan() {
-    # The end of a cancelled thread writes to frames that were unwound, and are still poisoned.
+    # When a cancelled thread ends, it writes to unwound frames, which are still poisoned.
     export ASAN_OPTIONS=allocator_may_return_null=1:detect_stack_use_after_return=1:use_sigaltstack=0
     export UBSAN_OPTIONS=print_stacktrace=1
     build_asan || return 1
     plain_memory
-    # What takes longest first, and nothing waits for the end of another.
+    # The longest first.
     begin_fault build-asan 10
     # shellcheck disable=SC2086
     begin_suite build-asan contract $sanitized_urls
@@ -312,9 +313,9 @@ step_asan() {
 }
 
 step_tsan() {
-    # Tests of fork() go on in a child of a process with threads.
+    # Some tests fork() in a process with threads and continue in the child.
     export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:die_after_fork=0
-    # A copy: tests drop privileges, and the clone may be where other users cannot read.
+    # A copy, because tests drop privileges and other users may not be able to read the clone.
     local suppressions
     suppressions=$(mktemp) && cp tools/tsan-suppressions.txt "$suppressions" &&
         chmod 644 "$suppressions" || return 1
@@ -342,7 +343,7 @@ if [ "${1:-}" = --step ]; then
     exit "$status"
 fi
 
-# The driver. The first steps build what the others use; of these two run at a time.
+# The driver. The first two steps build what the others use. The others run two at a time.
 
 scratch=$(mktemp -d) || exit 1
 trap 'rm -rf "$scratch"' EXIT
