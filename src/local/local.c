@@ -42,6 +42,12 @@ static struct local *local_of(struct backend *backend)
 
 /* ---- the clocks and the lock ---- */
 
+/* True if a measured offset between the clocks confirms the one in use. */
+static bool retains_offset(const struct local *local, int64_t measured)
+{
+    return measured >= local->wall_offset && measured < local->wall_offset + 100;
+}
+
 /*
  * Reads both clocks. The wall time is the boot time plus an offset. The offset is checked every
  * millisecond and retained while it is at most 0.1 ms behind and not ahead. So a deadline that is
@@ -53,12 +59,17 @@ struct bi_now bi_local_now(struct local *local)
 
     if (boot - local->wall_offset_at >= 1000) {
         /* Read the boot-time clock last: after a preemption in between the wall time lags and never
-         * leads, so no deadline fires too early. */
-        int64_t wall = bi_clock_wall();
-        boot = bi_clock_boot();
+         * leads, so no deadline fires too early. A new offset is measured twice: the larger one
+         * is closer to the truth, and most preemptions do not count as a clock that was set. */
+        int64_t offset = INT64_MIN;
+        for (int i = 0; i < 2 && !retains_offset(local, offset); i++) {
+            int64_t wall = bi_clock_wall();
+            boot = bi_clock_boot();
+            if (wall - boot > offset)
+                offset = wall - boot;
+        }
 
-        int64_t offset = wall - boot;
-        if (offset < local->wall_offset || offset >= local->wall_offset + 100)
+        if (!retains_offset(local, offset))
             local->wall_offset = offset;
         local->wall_offset_at = boot;
     }
