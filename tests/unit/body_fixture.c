@@ -23,29 +23,36 @@ void assert_body(const void *body, size_t got, size_t size)
         assert_memory_equal(body, body_bytes(size), size);
 }
 
-void bodies_open(struct core_fixture *w, uint64_t cache_bytes)
+void bodies_open(struct core_fixture *fixture, uint64_t cache_bytes)
 {
-    core_fixture_init(w);
-    w->options.journal = true;
-    w->options.limits.cache_bytes = cache_bytes;
-    core_fixture_start(w);
-    commit(w);
+    core_fixture_init(fixture);
+    fixture->options.journal = true;
+    fixture->options.limits.cache_bytes = cache_bytes;
+    core_fixture_start(fixture);
+    commit(fixture);
 }
 
-uint64_t put_sized(struct core_fixture *w, const char *topic, size_t size,
+int set_up_bodies(void **state)
+{
+    (void)state;
+    bodies_open(&w, 1);
+    return 0;
+}
+
+uint64_t put_sized(struct core_fixture *fixture, const char *topic, size_t size,
                    const bide_put_options *options)
 {
     bide_op op = {
         .kind = BIDE_OP_PUT,
         .put = {.topic = text(topic), .body = {body_bytes(size), size}, .options = options}};
-    assert_int_equal(run(w, &op), BIDE_OK);
+    assert_int_equal(run(fixture, &op), BIDE_OK);
     return op.put.id;
 }
 
-uint64_t store_sized(struct core_fixture *w, const char *topic, size_t size)
+uint64_t store_sized(struct core_fixture *fixture, const char *topic, size_t size)
 {
-    uint64_t id = put_sized(w, topic, size, NULL);
-    commit(w);
+    uint64_t id = put_sized(fixture, topic, size, NULL);
+    commit(fixture);
     return id;
 }
 
@@ -54,10 +61,10 @@ bool lacks_body(const bide_op *op)
     return (op->private_.flags & BI_BODY_MISSING) != 0;
 }
 
-bool in_memory(struct core_fixture *w, uint64_t id, size_t size)
+bool in_memory(struct core_fixture *fixture, uint64_t id, size_t size)
 {
     bide_op op = {.kind = BIDE_OP_BODY, .fetch = {.id = id}};
-    assert_int_equal(run(w, &op), BIDE_OK);
+    assert_int_equal(run(fixture, &op), BIDE_OK);
     if (lacks_body(&op)) {
         assert_null(op.fetch.buf);
         return false;
@@ -67,7 +74,7 @@ bool in_memory(struct core_fixture *w, uint64_t id, size_t size)
     return true;
 }
 
-int supply_except(struct core_fixture *w, bide_op *op, uint64_t bad)
+int supply_except(struct core_fixture *fixture, bide_op *op, uint64_t bad)
 {
     struct bi_body bodies[64];
     size_t count = bi_body_fetch_missing(op, 0, bodies, COUNT_OF(bodies));
@@ -76,15 +83,15 @@ int supply_except(struct core_fixture *w, bide_op *op, uint64_t bad)
         bodies[i].body = bodies[i].id == bad ? NULL : body_buf(bodies[i].size);
         bodies[i].reason = bodies[i].id == bad ? "the page is torn" : "";
     }
-    int code = bi_body_fetch_supply(w->core, op, bodies, w->now);
+    int code = bi_body_fetch_supply(fixture->core, op, bodies, fixture->now);
     for (size_t i = 0; i < count; i++)
         bide_buf_unref(bodies[i].body);
     assert_int_equal(lacks_body(op), code == BI_AGAIN);
-    core_fixture_check(w);
+    core_fixture_check(fixture);
     return code;
 }
 
-int supply(struct core_fixture *w, bide_op *op)
+int supply(struct core_fixture *fixture, bide_op *op)
 {
-    return supply_except(w, op, 0);
+    return supply_except(fixture, op, 0);
 }

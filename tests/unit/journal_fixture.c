@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "journal_fixture.h"
 
-struct core_fixture w;
-
 /* jobs and bytes limit the changes and the bytes of bodies in a batch; 0: no limit. */
 static void open_with(uint32_t jobs, uint64_t bytes)
 {
@@ -14,17 +12,10 @@ static void open_with(uint32_t jobs, uint64_t bytes)
     commit(&w);
 }
 
-int set_up(void **state)
+int set_up_small_batches(void **state)
 {
     (void)state;
     open_with(2, 0);
-    return 0;
-}
-
-int tear_down(void **state)
-{
-    (void)state;
-    core_fixture_close(&w);
     return 0;
 }
 

@@ -7,12 +7,10 @@
 
 #include "core_fixture.h"
 
-extern struct core_fixture w;
+/* A set-up function of cmocka: batches of two changes. */
+int set_up_small_batches(void **state);
 
-int set_up(void **state);
-int tear_down(void **state);
-
-/* Replaces the core that set_up() started by one with other limits (0: none). */
+/* Replaces the core that set_up_small_batches() started by one with other limits (0: none). */
 void reopen_with(uint32_t jobs, uint64_t bytes);
 uint64_t put_size(size_t size);
 

@@ -4,8 +4,6 @@
  */
 #include "body_fixture.h"
 
-static struct core_fixture w;
-
 /* A cache in which three bodies of a hundred bytes have room, but not four. */
 #define ROOM 399
 #define SIZE 100
@@ -14,13 +12,6 @@ static int set_up(void **state)
 {
     (void)state;
     bodies_open(&w, ROOM);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    core_fixture_close(&w);
     return 0;
 }
 
@@ -402,7 +393,7 @@ static void while_memory_lacks_bodies_go_instead_of_being_counted_wrong(void **s
     assert_true(has(id));
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down_core)
 
 int main(void)
 {

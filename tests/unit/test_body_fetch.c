@@ -4,26 +4,10 @@
  */
 #include "body_fixture.h"
 
-static struct core_fixture w;
-
 #define SIZE 100
 #define TTR  (60 * SECOND)
 
 /* Every body that is stored goes at once. */
-static int set_up(void **state)
-{
-    (void)state;
-    bodies_open(&w, 1);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    core_fixture_close(&w);
-    return 0;
-}
-
 /* A reserve with room for its answer. */
 struct call {
     bide_op op;
@@ -474,7 +458,7 @@ static void a_queue_that_closes_lets_it_finish(void **state)
     assert_buried(bad);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up_bodies, tear_down_core)
 
 int main(void)
 {

@@ -4,23 +4,7 @@
  */
 #include "body_fixture.h"
 
-static struct core_fixture w;
-
 #define SIZE 100
-
-static int set_up(void **state)
-{
-    (void)state;
-    bodies_open(&w, 1);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    core_fixture_close(&w);
-    return 0;
-}
 
 static uint64_t store_keyed(void)
 {
@@ -351,7 +335,7 @@ static void what_comes_next_is_foreseen_as_far_as_there_is_room(void **state)
     take_first(ids[1]);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up_bodies, tear_down_core)
 
 int main(void)
 {

@@ -4,24 +4,8 @@
  */
 #include "body_fixture.h"
 
-static struct core_fixture w;
-
 #define SIZE 100
 #define TTR  (60 * SECOND)
-
-static int set_up(void **state)
-{
-    (void)state;
-    bodies_open(&w, 1);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    core_fixture_close(&w);
-    return 0;
-}
 
 struct call {
     bide_op op;
@@ -420,7 +404,7 @@ static void the_topics_of_a_parked_call_are_needed(void **state)
     assert_null(fault);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up_bodies, tear_down_core)
 
 int main(void)
 {

@@ -6,8 +6,6 @@
 
 #include <stdio.h>
 
-static struct core_fixture w;
-
 /* ---- giving back ---- */
 
 #define BACKLOG 100000u

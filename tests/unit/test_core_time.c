@@ -4,28 +4,12 @@
  */
 #include "core_fixture.h"
 
-static struct core_fixture w;
-
-static int set_up(void **state)
-{
-    (void)state;
-    core_fixture_open(&w, false);
-    return 0;
-}
-
 static int set_up_wheel(void **state)
 {
     (void)state;
     core_fixture_init(&w);
     w.options.wheel = true;
     core_fixture_start(&w);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    core_fixture_close(&w);
     return 0;
 }
 
@@ -309,8 +293,8 @@ static void what_the_wall_clock_made_due_comes_before_the_boot_time_clock(void *
     assert_true(bi_waiter_cancel(w.core, &reserve)); /* it still waits */
 }
 
-#define TEST(name)       cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-#define WHEEL_TEST(name) cmocka_unit_test_setup_teardown(name, set_up_wheel, tear_down)
+#define TEST(name)       cmocka_unit_test_setup_teardown(name, set_up_core, tear_down_core)
+#define WHEEL_TEST(name) cmocka_unit_test_setup_teardown(name, set_up_wheel, tear_down_core)
 
 int main(void)
 {

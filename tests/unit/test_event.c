@@ -5,7 +5,6 @@
 #include "core/event.h"
 #include "util/hash.h"
 
-static struct core_fixture w;
 static bide_subscription *feed;
 static uint64_t made;      /* events so far */
 static uint64_t heard;     /* the number of the last one that was read */

@@ -4,20 +4,11 @@
  */
 #include "core_fixture.h"
 
-static struct core_fixture w;
-
 static int set_up(void **state)
 {
     (void)state;
     core_fixture_open(&w, true);
     commit(&w); /* stores the limit of tokens, so that tokens are given freely from here on */
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    core_fixture_close(&w);
     return 0;
 }
 
@@ -399,7 +390,7 @@ static void without_a_journal_nothing_is_held(void **state)
     assert_false(bi_journal_is_dirty(w.core));
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down_core)
 
 int main(void)
 {

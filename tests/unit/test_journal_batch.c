@@ -335,7 +335,7 @@ static void events_are_told_batch_by_batch(void **state)
     }
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up_small_batches, tear_down_core)
 
 int main(void)
 {

@@ -235,7 +235,7 @@ static void wherever_memory_lacks_a_step_is_whole_or_has_not_happened(void **sta
     }
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up_small_batches, tear_down_core)
 
 int main(void)
 {

@@ -6,22 +6,6 @@
 
 #include "util/hash.h"
 
-static struct core_fixture w;
-
-static int set_up(void **state)
-{
-    (void)state;
-    core_fixture_open(&w, true);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    core_fixture_close(&w);
-    return 0;
-}
-
 /* ---- a picture: what anybody can see of the jobs ---- */
 
 static uint64_t mix(uint64_t hash, const void *data, size_t size)
@@ -534,7 +518,7 @@ static void what_is_done_after_a_rollback_is_stored_by_the_next_commit(void **st
     commit_sealed(&w, &batch);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up_journal, tear_down_core)
 
 int main(void)
 {

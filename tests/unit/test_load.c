@@ -6,22 +6,6 @@
 
 #include <stdio.h>
 
-static struct core_fixture w;
-
-static int set_up(void **state)
-{
-    (void)state;
-    core_fixture_open(&w, true);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    core_fixture_close(&w);
-    return 0;
-}
-
 /* A ready job as a store has it, without texts. */
 static struct bi_image image_of(uint64_t id)
 {
@@ -182,7 +166,7 @@ static void an_image_is_loaded_or_not_wherever_memory_lacks(void **state)
     assert_int_equal(state_of(&w, 102), BIDE_STATE_GONE);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up_journal, tear_down_core)
 
 int main(void)
 {

@@ -8,8 +8,6 @@
 
 #include <stdlib.h>
 
-static struct core_fixture w;
-
 #define MANY        3000
 #define FIRST_ORDER 1000000
 
@@ -20,13 +18,6 @@ static int set_up(void **state)
     w.options.journal = true;
     w.options.next_token = FIRST_ORDER; /* orders of an earlier life are smaller */
     core_fixture_start(&w);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    core_fixture_close(&w);
     return 0;
 }
 
@@ -390,7 +381,7 @@ static void without_memory_the_order_is_another_and_nothing_else_is_wrong(void *
 {
     (void)state;
     for (uint64_t point = 1; point <= 3; point++) {
-        tear_down(NULL);
+        tear_down_core(NULL);
         set_up(NULL);
         for (uint64_t id = 1; id <= MANY; id++)
             load_buried(id, shuffled(id));
@@ -409,7 +400,7 @@ static void without_memory_the_order_is_another_and_nothing_else_is_wrong(void *
     }
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down_core)
 
 int main(void)
 {

@@ -4,11 +4,16 @@
  */
 #include "local/local_internal.h"
 
+#include "bide/bide.h"
 #include "slow_store.h"
+#include "unit.h"
+#include "util/thread.h"
 
 #include <errno.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <sys/timerfd.h>
+#include <time.h>
 
 /* How the store starts, and how often it was called. */
 static struct {
@@ -300,7 +305,85 @@ static void an_open_says_what_the_system_does_not_give_and_why(void **state)
 }
 
 #define OPEN_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, NULL)
-#define TEST(name)      cmocka_unit_test_setup_teardown(name, open_memory, close_memory)
+
+/* ---- threads and completion queues without the resources of the system ---- */
+
+static void *run_nothing(void *arg)
+{
+    return arg;
+}
+
+static void a_thread_that_is_not_started_leaves_its_errno(void **state)
+{
+    (void)state;
+    pthread_t thread;
+    create_countdown = 1;
+    errno = 0;
+    assert_false(bi_thread_start(&thread, run_nothing, NULL));
+    assert_int_equal(errno, EAGAIN);
+    assert_true(bi_thread_start(&thread, run_nothing, NULL));
+    pthread_join(thread, NULL);
+}
+
+static void a_completion_queue_without_an_eventfd_says_why(void **state)
+{
+    (void)state;
+    bide_cq *none = NULL;
+    eventfd_countdown = 1;
+    assert_int_equal(bide_cq_new(&none), BIDE_ESYSTEM);
+    assert_non_null(strstr(bide_last_error(), strerror(ENFILE)));
+    assert_null(none);
+}
+
+/* ---- the lock while the wall clock is set back ---- */
+
+/* By how many seconds the wall clock is set back as soon as it was read. */
+static time_t set_back;
+
+int __real_clock_gettime(clockid_t clock, struct timespec *out);
+int __wrap_clock_gettime(clockid_t clock, struct timespec *out);
+
+int __wrap_clock_gettime(clockid_t clock, struct timespec *out)
+{
+    int code = __real_clock_gettime(clock, out);
+    if (clock == CLOCK_REALTIME)
+        out->tv_sec += set_back;
+    return code;
+}
+
+static struct local local;
+
+static void *acquire(void *arg)
+{
+    (bi_local_lock_during_rollback)(&local);
+    pthread_mutex_unlock(&local.lock);
+    return arg;
+}
+
+/* Only a hang takes so many milliseconds. */
+#define PATIENCE_MS 30000
+
+static void a_thread_that_waits_for_the_lock_starves_although_the_clock_is_set_back(void **state)
+{
+    (void)state;
+    pthread_t thread;
+    pthread_mutex_init(&local.lock, NULL);
+    pthread_mutex_init(&local.turnstile, NULL);
+    set_back = 3600;
+    pthread_mutex_lock(&local.lock);
+    assert_int_equal(pthread_create(&thread, NULL, acquire, NULL), 0);
+    unsigned starving = 0;
+    for (int i = 0; i < PATIENCE_MS && starving == 0; i++) {
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+        starving = local.starving;
+    }
+    pthread_mutex_unlock(&local.lock);
+    pthread_join(thread, NULL);
+    assert_int_equal(starving, 1);
+    assert_int_equal(local.starving, 0);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, open_memory, close_memory)
 
 int main(void)
 {
@@ -311,6 +394,9 @@ int main(void)
         TEST(purge_without_completion_queue_finishes_within_submit),
         OPEN_TEST(calls_that_a_kick_serves_are_told_while_it_goes_on),
         OPEN_TEST(an_open_says_what_the_system_does_not_give_and_why),
+        cmocka_unit_test(a_thread_that_is_not_started_leaves_its_errno),
+        cmocka_unit_test(a_completion_queue_without_an_eventfd_says_why),
+        cmocka_unit_test(a_thread_that_waits_for_the_lock_starves_although_the_clock_is_set_back),
     };
     return cmocka_run_group_tests_name("local", tests, NULL, NULL);
 }

@@ -12,7 +12,6 @@
 
 #define MANY 3000
 
-static struct core_fixture w;
 static bool there[MANY];
 
 static int set_up(void **state)
@@ -20,13 +19,6 @@ static int set_up(void **state)
     (void)state;
     core_fixture_open(&w, false);
     memset(there, 0, sizeof(there));
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    core_fixture_close(&w);
     return 0;
 }
 
@@ -115,7 +107,7 @@ static void a_page_goes_on_behind_topics_that_have_gone(void **state)
     }
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down_core)
 
 int main(void)
 {

@@ -4,15 +4,6 @@
  */
 #include "core_fixture.h"
 
-static struct core_fixture w;
-
-static int set_up(void **state)
-{
-    (void)state;
-    core_fixture_open(&w, true);
-    return 0;
-}
-
 /* Texts of images, until the end of the test. */
 static bide_buf *kept[64];
 static size_t kept_count;
@@ -336,7 +327,7 @@ static void no_id_of_a_long_chain_is_left_out(void **state)
     assert_int_equal(found, MANY);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up_journal, tear_down)
 
 int main(void)
 {

@@ -6,22 +6,6 @@
 
 #include <stdio.h>
 
-static struct core_fixture w;
-
-static int set_up(void **state)
-{
-    (void)state;
-    core_fixture_open(&w, false);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    core_fixture_close(&w);
-    return 0;
-}
-
 /* A reserve with everything that it points to. */
 struct call {
     bide_op op;
@@ -474,7 +458,7 @@ static void call_is_served_when_memory_returns(void **state)
     assert_int_equal(bi_core_next_timeout(w.core), BI_NEVER);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up_core, tear_down_core)
 
 int main(void)
 {
