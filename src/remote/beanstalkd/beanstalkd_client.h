@@ -53,21 +53,23 @@ struct reply {
 /*
  * How a kind of op is carried out, as an exchange of commands and replies.
  *
- * begin() queues the first commands, or completes the op. reply() handles one reply; index is that
- * of its command. When no reply is outstanding, end() completes the op or queues further commands;
- * NULL completes it with exchange->code.
+ * send() queues the first commands and returns BIDE_PENDING, or returns the result of the op.
+ * reply() handles one reply; index is that of its command. It returns the code of the reply; the
+ * last one that is not BIDE_OK becomes exchange->code. When no reply is outstanding, end() returns
+ * the result of the op, or BIDE_PENDING after it has queued further commands or has restarted the
+ * exchange. Without end() the result is exchange->code.
  *
- * A bulk op has functions for its items instead of begin() and reply(): item() is the status of an
- * item, send_item() queues its command and returns BIDE_PENDING, or returns its code, and
- * reply_item() returns the code of its reply.
+ * Without reply() the reply of success is the word `done`.
+ *
+ * A bulk op also has item(), the status of an item. It calls send() and reply() for each item, and
+ * what they return becomes its status.
  */
 struct op_handler {
-    void (*begin)(struct exchange *exchange);
-    void (*reply)(struct exchange *exchange, size_t index, const struct reply *reply);
-    void (*end)(struct exchange *exchange);
+    int (*send)(struct exchange *exchange, size_t index);
+    int (*reply)(struct exchange *exchange, size_t index, const struct reply *reply);
+    int (*end)(struct exchange *exchange);
     int *(*item)(struct exchange *exchange, size_t index);
-    int (*send_item)(struct exchange *exchange, size_t index);
-    int (*reply_item)(struct exchange *exchange, size_t index, const struct reply *reply);
+    const char *done;
 };
 
 /*
@@ -171,28 +173,35 @@ extern const struct op_handler bi_beanstalkd_put, bi_beanstalkd_put_many, bi_bea
     bi_beanstalkd_query_recovered;
 
 /* The handler of reserve, for ops that reserve after something else. */
-void bi_beanstalkd_reserve_begin(struct exchange *exchange);
-void bi_beanstalkd_reserve_reply(struct exchange *exchange, size_t index,
-                                 const struct reply *reply);
-void bi_beanstalkd_reserve_end(struct exchange *exchange);
+int bi_beanstalkd_reserve_send(struct exchange *exchange, size_t index);
+int bi_beanstalkd_reserve_reply(struct exchange *exchange, size_t index, const struct reply *reply);
+int bi_beanstalkd_reserve_end(struct exchange *exchange);
 
 /* Starts an exchange on the main connection. */
 void bi_beanstalkd_exchange_begin(struct exchange *exchange);
-/* Queues a command on the main connection. */
-void bi_beanstalkd_exchange_command(struct exchange *exchange, size_t index, const char *format,
-                                    ...) __attribute__((format(printf, 3, 4)));
+/* Queues a command on the main connection, and returns BIDE_PENDING. */
+int bi_beanstalkd_exchange_command(struct exchange *exchange, size_t index, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 /* Completes the op. No reply may be outstanding. The error text is the code's own, unless the op
  * has one. The exchange stays readable until the turn ends. */
 void bi_beanstalkd_exchange_complete(struct exchange *exchange, int code);
-/* Completes the op with BIDE_ENOTSUP: beanstalkd does not know that. */
-void bi_beanstalkd_exchange_reject(struct exchange *exchange, const char *what);
 /* Completes an exchange that failed. A bulk op with at least one replied item succeeds, and only
  * the other items fail. text: NULL means that of the code. */
 void bi_beanstalkd_exchange_fail(struct exchange *exchange, int code, const char *text);
 /* Restarts the exchange when there is a connection. Jobs that it has found are dropped. */
 void bi_beanstalkd_exchange_restart(struct exchange *exchange);
-/* Maps a reply that no handler expects to a code, with an error text. */
-int bi_beanstalkd_exchange_map_error(const struct exchange *exchange, const struct reply *reply);
+/* Returns BIDE_OK if the reply is this word. Otherwise maps it to a code, with an error text. */
+int bi_beanstalkd_exchange_check(const struct exchange *exchange, const struct reply *reply,
+                                 const char *word);
+/* The error of a reply that cannot be parsed. */
+int bi_beanstalkd_exchange_reject_malformed(const struct exchange *exchange);
+/* Queues stats-job with index 1 as the second and last stage. The op has made its change, if it
+ * makes one: from here on it is settled. */
+int bi_beanstalkd_exchange_query_job(struct exchange *exchange, uint64_t id);
+/* The end() of ops on one job, for which NOT_FOUND is ambiguous: queries whether the job exists. */
+int bi_beanstalkd_exchange_end_by_id(struct exchange *exchange);
+/* Allocates exchange->jobs, once. False: out of memory. */
+bool bi_beanstalkd_exchange_alloc_jobs(struct exchange *exchange, size_t count);
 /* Handles a reply, or (NULL) its loss. sent: the command had been written completely. */
 void bi_beanstalkd_exchange_handle_reply(const struct expected *expected, const struct reply *reply,
                                          bool sent);

@@ -19,16 +19,19 @@ static size_t item_count(const struct exchange *exchange)
     return exchange->handler->item == NULL ? 0 : bi_op_args_item_count(exchange->base.op);
 }
 
-void bi_beanstalkd_exchange_command(struct exchange *exchange, size_t index, const char *format,
-                                    ...)
+int bi_beanstalkd_exchange_command(struct exchange *exchange, size_t index, const char *format, ...)
 {
     va_list args;
+    assert(exchange->base.started && exchange->client->main != NULL);
+
     va_start(args, format);
     bi_beanstalkd_conn_vcommand(exchange->client->main, exchange, index, format, args);
     va_end(args);
+    return BIDE_PENDING;
 }
 
-int bi_beanstalkd_exchange_map_error(const struct exchange *exchange, const struct reply *reply)
+int bi_beanstalkd_exchange_check(const struct exchange *exchange, const struct reply *reply,
+                                 const char *word)
 {
     bide_op *op = exchange->base.op;
     static const struct {
@@ -38,14 +41,50 @@ int bi_beanstalkd_exchange_map_error(const struct exchange *exchange, const stru
         {"JOB_TOO_BIG", BIDE_TOO_BIG},
         {"DRAINING", BIDE_DRAINING},
         {"OUT_OF_MEMORY", BIDE_EFULL},
-        {"NOT_FOUND", BIDE_NOT_FOUND},
     };
+
+    if (bi_reply_is(reply, word))
+        return BIDE_OK;
+    /* An outcome, not an error: it has the text of its code. */
+    if (bi_reply_is(reply, "NOT_FOUND"))
+        return BIDE_NOT_FOUND;
 
     for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++)
         if (bi_reply_is(reply, errors[i].word))
             return bi_remote_op_reject(op, errors[i].code, "%s", bide_code_text(errors[i].code));
     return bi_remote_op_reject(op, BIDE_EIO, "the server at %.90s says %.40s",
                                exchange->client->remote.address.name, reply->word);
+}
+
+int bi_beanstalkd_exchange_reject_malformed(const struct exchange *exchange)
+{
+    return bi_remote_op_reject(exchange->base.op, BIDE_EIO,
+                               "the server at %.90s sent a malformed reply",
+                               exchange->client->remote.address.name);
+}
+
+int bi_beanstalkd_exchange_query_job(struct exchange *exchange, uint64_t id)
+{
+    assert(exchange->stage == 0 && exchange->outstanding == 0);
+    exchange->stage = 1;
+    exchange->settled = true;
+    return bi_beanstalkd_exchange_command(exchange, 1, "stats-job %llu", (unsigned long long)id);
+}
+
+int bi_beanstalkd_exchange_end_by_id(struct exchange *exchange)
+{
+    if (exchange->stage == 0 && exchange->code == BIDE_NOT_FOUND && exchange->client->main != NULL)
+        return bi_beanstalkd_exchange_query_job(exchange, exchange->base.op->lease.id);
+    return exchange->code;
+}
+
+bool bi_beanstalkd_exchange_alloc_jobs(struct exchange *exchange, size_t count)
+{
+    assert(count > 0 && exchange->job_count == 0);
+    /* A restart finds those of the first run. */
+    if (exchange->jobs == NULL)
+        exchange->jobs = calloc(count, sizeof(*exchange->jobs));
+    return exchange->jobs != NULL;
 }
 
 /* ---- completion ---- */
@@ -82,12 +121,6 @@ void bi_beanstalkd_exchange_complete(struct exchange *exchange, int code)
     bi_remote_op_complete(&exchange->client->remote, &exchange->base);
 }
 
-void bi_beanstalkd_exchange_reject(struct exchange *exchange, const char *what)
-{
-    bi_beanstalkd_exchange_complete(
-        exchange, bi_beanstalkd_client_reject_unsupported(exchange->base.op, what));
-}
-
 void bi_beanstalkd_exchange_free_ended(struct beanstalkd *beanstalkd)
 {
     while (beanstalkd->ended != NULL) {
@@ -98,16 +131,16 @@ void bi_beanstalkd_exchange_free_ended(struct beanstalkd *beanstalkd)
     }
 }
 
-static void end_good(struct exchange *exchange, int code)
+static void end(struct exchange *exchange, int code)
 {
-    if (exchange->handler->end == NULL) {
-        bi_beanstalkd_exchange_complete(exchange, code);
-        return;
-    }
+    assert(exchange->outstanding == 0);
+    if (exchange->handler->end != NULL)
+        code = exchange->handler->end(exchange);
 
-    exchange->handler->end(exchange);
-    /* Out of memory for the next command: its connection is broken, and no reply will come. */
-    if (!exchange->ended && exchange->base.started && exchange->outstanding == 0)
+    if (code != BIDE_PENDING)
+        bi_beanstalkd_exchange_complete(exchange, code);
+    else if (!exchange->ended && exchange->base.started && exchange->outstanding == 0)
+        /* Out of memory for the next command: its connection is broken, and no reply will come. */
         bi_beanstalkd_exchange_restart(exchange);
 }
 
@@ -132,7 +165,7 @@ void bi_beanstalkd_exchange_fail(struct exchange *exchange, int code, const char
         return;
     }
     bi_bulk_end(&items, op);
-    end_good(exchange, BIDE_OK);
+    end(exchange, BIDE_OK);
 }
 
 /* ---- the items of bulk ops ---- */
@@ -172,13 +205,13 @@ static void begin_items(struct exchange *exchange)
         if (*exchange->handler->item(exchange, i) != (exchange->again ? BIDE_PENDING : BIDE_OK))
             continue;
         op->error[0] = 0;
-        set_item(exchange, &items, i, exchange->handler->send_item(exchange, i));
+        set_item(exchange, &items, i, exchange->handler->send(exchange, i));
     }
     bi_bulk_end(&items, op);
 
     /* Every item failed without a command: no reply will complete the op. */
     if (exchange->outstanding == 0 && !has_pending_items(exchange))
-        end_good(exchange, BIDE_OK);
+        end(exchange, BIDE_OK);
 }
 
 /* Handles the reply to an item, or (NULL) its loss after it was sent. */
@@ -191,7 +224,7 @@ static void finish_item(struct exchange *exchange, size_t index, const struct re
     bi_bulk_begin(&items, op);
     op->error[0] = 0;
     if (reply != NULL)
-        code = exchange->handler->reply_item(exchange, index, reply);
+        code = exchange->handler->reply(exchange, index, reply);
     else
         bi_remote_op_describe_unknown(&exchange->client->remote, op, op->error);
     set_item(exchange, &items, index, code);
@@ -209,11 +242,14 @@ void bi_beanstalkd_exchange_begin(struct exchange *exchange)
     exchange->stage = 0;
     exchange->code = BIDE_OK;
 
+    int code = BIDE_PENDING;
     if (exchange->handler->item != NULL)
         begin_items(exchange);
     else
-        exchange->handler->begin(exchange);
+        code = exchange->handler->send(exchange, 0);
     exchange->again = true;
+    if (code != BIDE_PENDING)
+        bi_beanstalkd_exchange_complete(exchange, code);
     /* No command was queued and the op is not complete: out of memory. The connection is
      * broken then, and the exchange starts again on the next one. */
     if (!exchange->ended && exchange->outstanding == 0)
@@ -247,7 +283,7 @@ static void advance(struct exchange *exchange)
     } else if (has_pending_items(exchange)) {
         bi_beanstalkd_exchange_restart(exchange);
     } else {
-        end_good(exchange, exchange->code);
+        end(exchange, exchange->code);
     }
 }
 
@@ -269,7 +305,11 @@ void bi_beanstalkd_exchange_handle_reply(const struct expected *expected, const 
         if (reply != NULL || sent)
             finish_item(exchange, expected->index, reply);
     } else if (reply != NULL) {
-        exchange->handler->reply(exchange, expected->index, reply);
+        int code = exchange->handler->reply != NULL
+                       ? exchange->handler->reply(exchange, expected->index, reply)
+                       : bi_beanstalkd_exchange_check(exchange, reply, exchange->handler->done);
+        if (code != BIDE_OK)
+            exchange->code = code;
     } else {
         /* After `settled` what is outstanding is repeatable: its loss makes nothing unknown. */
         exchange->lost = true;

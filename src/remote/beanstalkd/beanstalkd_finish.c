@@ -10,6 +10,7 @@
 #include "remote/beanstalkd/beanstalkd_client.h"
 #include "util/clock.h"
 
+#include <assert.h>
 #include <stddef.h>
 
 /* The arguments of all ops on one lease begin with its id and token: op->lease reads them. */
@@ -35,21 +36,15 @@ static int end_lease(struct exchange *exchange, uint64_t id, uint64_t token,
                      const struct reply *reply, const char *done)
 {
     struct lease *lease = bi_beanstalkd_lease_find(exchange->client, id, token);
-    bool good = bi_reply_is(reply, done);
-    bool gone = bi_reply_is(reply, "NOT_FOUND");
+    int code = bi_beanstalkd_exchange_check(exchange, reply, done);
 
-    if (lease != NULL && (good || gone))
+    if (lease != NULL && (code == BIDE_OK || code == BIDE_NOT_FOUND))
         bi_beanstalkd_lease_free(exchange->client, lease);
-
-    return good         ? BIDE_OK
-           : !gone      ? bi_beanstalkd_exchange_map_error(exchange, reply)
-           : token == 0 ? BIDE_NOT_FOUND
-                        : BIDE_LEASE_LOST;
+    return code == BIDE_NOT_FOUND && token != 0 ? BIDE_LEASE_LOST : code;
 }
 
 /* ---- delete, and done without a retained result ---- */
 
-/* Returns BIDE_PENDING if the command was queued, else the result. */
 static int send_delete(struct exchange *exchange, size_t index, uint64_t id, uint64_t token)
 {
     struct beanstalkd *client = exchange->client;
@@ -68,52 +63,34 @@ static int send_delete(struct exchange *exchange, size_t index, uint64_t id, uin
     return BIDE_PENDING;
 }
 
-static void begin_delete(struct exchange *exchange)
+static int reject_result(struct exchange *exchange)
+{
+    return bi_beanstalkd_client_reject_unsupported(exchange->base.op, "results that are kept");
+}
+
+static int send_delete_op(struct exchange *exchange, size_t index)
 {
     const bide_op *op = exchange->base.op;
 
     /* The exchange may be a restart, after the loss of the query of stage 1. */
     exchange->settled = false;
-
-    if (op->kind == BIDE_OP_DONE && op->finish.retain_ms > 0) {
-        bi_beanstalkd_exchange_reject(exchange, "results that are kept");
-        return;
-    }
-
-    int code = send_delete(exchange, 0, op->lease.id, op->lease.token);
-    if (code != BIDE_PENDING)
-        bi_beanstalkd_exchange_complete(exchange, code);
+    if (op->kind == BIDE_OP_DONE && op->finish.retain_ms > 0)
+        return reject_result(exchange);
+    return send_delete(exchange, index, op->lease.id, op->lease.token);
 }
 
-static void reply_delete(struct exchange *exchange, size_t index, const struct reply *reply)
+static int reply_delete(struct exchange *exchange, size_t index, const struct reply *reply)
 {
     const bide_op *op = exchange->base.op;
 
-    (void)index;
-    /* The reply to the query of end_delete(): the job exists, so another client holds it. */
-    if (exchange->stage == 1)
-        exchange->code = bi_reply_is(reply, "OK") ? BIDE_RESERVED : BIDE_NOT_FOUND;
-    else
-        exchange->code = end_lease(exchange, op->lease.id, op->lease.token, reply, "DELETED");
-}
-
-/* NOT_FOUND without a token is ambiguous: stats-job shows whether the job is missing or reserved
- * by another client. */
-static void end_delete(struct exchange *exchange)
-{
-    if (exchange->stage == 0 && exchange->code == BIDE_NOT_FOUND &&
-        exchange->client->main != NULL) {
-        exchange->stage = 1;
-        exchange->settled = true;
-        bi_beanstalkd_exchange_command(exchange, 0, "stats-job %llu",
-                                       (unsigned long long)exchange->base.op->lease.id);
-        return;
-    }
-    bi_beanstalkd_exchange_complete(exchange, exchange->code);
+    if (index == 0)
+        return end_lease(exchange, op->lease.id, op->lease.token, reply, "DELETED");
+    /* Not found, and yet the job exists: another client holds it. */
+    return bi_reply_is(reply, "OK") ? BIDE_RESERVED : BIDE_NOT_FOUND;
 }
 
 const struct op_handler bi_beanstalkd_finish_delete = {
-    .begin = begin_delete, .reply = reply_delete, .end = end_delete};
+    .send = send_delete_op, .reply = reply_delete, .end = bi_beanstalkd_exchange_end_by_id};
 
 /* ---- release, give_back, bury ---- */
 
@@ -122,70 +99,64 @@ static uint32_t priority_of(int64_t wanted, const struct lease *lease)
     return wanted == BIDE_KEEP ? lease->priority : (uint32_t)wanted;
 }
 
-/* A lease that is valid; NULL, and the op has completed, if there is none. */
-static const struct lease *take_lease(struct exchange *exchange)
-{
-    const bide_lease_args *args = &exchange->base.op->lease;
-    const struct lease *lease = valid_lease(exchange->client, args->id, args->token);
-    if (lease == NULL)
-        bi_beanstalkd_exchange_complete(exchange, BIDE_LEASE_LOST);
-    return lease;
-}
-
-static void begin_release(struct exchange *exchange)
+static int send_release(struct exchange *exchange, size_t index)
 {
     const bide_op *op = exchange->base.op;
     bool is_give_back = op->kind == BIDE_OP_GIVE_BACK;
-    const struct lease *lease = take_lease(exchange);
+    const struct lease *lease = valid_lease(exchange->client, op->lease.id, op->lease.token);
 
     if (lease == NULL)
-        return;
+        return BIDE_LEASE_LOST;
 
     /* release sets the priority. To leave it unchanged, repeat the priority at the reserve. */
     int64_t delay_ms = is_give_back ? 0 : op->release.delay_ms;
-    bi_beanstalkd_conn_command(lease->conn, exchange, 0, "release %llu %u %lld",
+    bi_beanstalkd_conn_command(lease->conn, exchange, index, "release %llu %u %lld",
                                (unsigned long long)lease->id,
                                priority_of(is_give_back ? BIDE_KEEP : op->release.priority, lease),
                                (long long)((delay_ms + 999) / 1000));
+    return BIDE_PENDING;
 }
 
-static void begin_bury(struct exchange *exchange)
+static int send_bury(struct exchange *exchange, size_t index)
 {
     const bide_bury_args *args = &exchange->base.op->bury;
+    const char *unsupported = args->reason.size > 0 ? "reasons of a bury"
+                              : args->token == 0    ? "burying what is not reserved"
+                                                    : NULL;
+    if (unsupported != NULL)
+        return bi_beanstalkd_client_reject_unsupported(exchange->base.op, unsupported);
 
-    if (args->reason.size > 0) {
-        bi_beanstalkd_exchange_reject(exchange, "reasons of a bury");
-        return;
-    }
-    if (args->token == 0) {
-        bi_beanstalkd_exchange_reject(exchange, "burying what is not reserved");
-        return;
-    }
-
-    const struct lease *lease = take_lease(exchange);
-    if (lease != NULL)
-        bi_beanstalkd_conn_command(lease->conn, exchange, 0, "bury %llu %u",
-                                   (unsigned long long)args->id,
-                                   priority_of(args->priority, lease));
+    const struct lease *lease = valid_lease(exchange->client, args->id, args->token);
+    if (lease == NULL)
+        return BIDE_LEASE_LOST;
+    bi_beanstalkd_conn_command(lease->conn, exchange, index, "bury %llu %u",
+                               (unsigned long long)args->id, priority_of(args->priority, lease));
+    return BIDE_PENDING;
 }
 
-static void reply_lease(struct exchange *exchange, size_t index, const struct reply *reply)
+static int reply_lease(struct exchange *exchange, size_t index, const struct reply *reply)
 {
     const bide_op *op = exchange->base.op;
 
     (void)index;
-    exchange->code = end_lease(exchange, op->lease.id, op->lease.token, reply,
-                               op->kind == BIDE_OP_BURY ? "BURIED" : "RELEASED");
+    return end_lease(exchange, op->lease.id, op->lease.token, reply,
+                     op->kind == BIDE_OP_BURY ? "BURIED" : "RELEASED");
 }
 
-const struct op_handler bi_beanstalkd_finish_release = {.begin = begin_release,
-                                                        .reply = reply_lease};
-const struct op_handler bi_beanstalkd_finish_bury = {.begin = begin_bury, .reply = reply_lease};
+const struct op_handler bi_beanstalkd_finish_release = {.send = send_release, .reply = reply_lease};
+const struct op_handler bi_beanstalkd_finish_bury = {.send = send_bury, .reply = reply_lease};
 
-/* ---- touch ---- */
+/* ---- touch, touch_many ---- */
 
-static int send_touch(struct exchange *exchange, size_t index, const bide_touch_item *item)
+static bide_touch_item *touch_of(struct exchange *exchange, size_t index)
 {
+    bide_op *op = exchange->base.op;
+    return op->kind == BIDE_OP_TOUCH ? &op->touch : &op->touch_many.items[index];
+}
+
+static int send_touch(struct exchange *exchange, size_t index)
+{
+    const bide_touch_item *item = touch_of(exchange, index);
     const char *unsupported = item->extend_ms != 0      ? "a touch for another time than the ttr"
                               : item->progress.size > 0 ? "progress"
                                                         : NULL;
@@ -200,8 +171,9 @@ static int send_touch(struct exchange *exchange, size_t index, const bide_touch_
     return BIDE_PENDING;
 }
 
-static int apply_touch(struct exchange *exchange, bide_touch_item *item, const struct reply *reply)
+static int reply_touch(struct exchange *exchange, size_t index, const struct reply *reply)
 {
+    bide_touch_item *item = touch_of(exchange, index);
     struct lease *lease = bi_beanstalkd_lease_find(exchange->client, item->id, item->token);
 
     /* NOT_FOUND ends the lease, too; any other reply does not change it. */
@@ -214,34 +186,22 @@ static int apply_touch(struct exchange *exchange, bide_touch_item *item, const s
     return BIDE_OK;
 }
 
-static void begin_touch(struct exchange *exchange)
+static int *touch_status(struct exchange *exchange, size_t index)
 {
-    int code = send_touch(exchange, 0, &exchange->base.op->touch);
-    if (code != BIDE_PENDING)
-        bi_beanstalkd_exchange_complete(exchange, code);
+    return &touch_of(exchange, index)->status;
 }
 
-static void reply_touch(struct exchange *exchange, size_t index, const struct reply *reply)
-{
-    (void)index;
-    exchange->code = apply_touch(exchange, &exchange->base.op->touch, reply);
-}
+const struct op_handler bi_beanstalkd_finish_touch = {.send = send_touch, .reply = reply_touch};
+const struct op_handler bi_beanstalkd_finish_touch_many = {
+    .send = send_touch, .reply = reply_touch, .item = touch_status};
 
-const struct op_handler bi_beanstalkd_finish_touch = {.begin = begin_touch, .reply = reply_touch};
-
-/* ---- bulk ops ---- */
-
-static int *finish_status(struct exchange *exchange, size_t index)
-{
-    return &exchange->base.op->finish_many.items[index].status;
-}
+/* ---- finish_many ---- */
 
 static int send_finish_item(struct exchange *exchange, size_t index)
 {
     const bide_finish_item *item = &exchange->base.op->finish_many.items[index];
-    if (item->keep && item->retain_ms > 0)
-        return bi_beanstalkd_client_reject_unsupported(exchange->base.op, "results that are kept");
-    return send_delete(exchange, index, item->id, item->token);
+    return item->keep && item->retain_ms > 0 ? reject_result(exchange)
+                                             : send_delete(exchange, index, item->id, item->token);
 }
 
 /* Bulk items get no second query: reserved by another client is reported as not found. */
@@ -251,26 +211,13 @@ static int reply_finish_item(struct exchange *exchange, size_t index, const stru
     return end_lease(exchange, item->id, item->token, reply, "DELETED");
 }
 
+static int *finish_status(struct exchange *exchange, size_t index)
+{
+    return &exchange->base.op->finish_many.items[index].status;
+}
+
 const struct op_handler bi_beanstalkd_finish_many = {
-    .item = finish_status, .send_item = send_finish_item, .reply_item = reply_finish_item};
-
-static int *touch_status(struct exchange *exchange, size_t index)
-{
-    return &exchange->base.op->touch_many.items[index].status;
-}
-
-static int send_touch_item(struct exchange *exchange, size_t index)
-{
-    return send_touch(exchange, index, &exchange->base.op->touch_many.items[index]);
-}
-
-static int reply_touch_item(struct exchange *exchange, size_t index, const struct reply *reply)
-{
-    return apply_touch(exchange, &exchange->base.op->touch_many.items[index], reply);
-}
-
-const struct op_handler bi_beanstalkd_finish_touch_many = {
-    .item = touch_status, .send_item = send_touch_item, .reply_item = reply_touch_item};
+    .send = send_finish_item, .reply = reply_finish_item, .item = finish_status};
 
 /* ---- finish_and_reserve: two ops in sequence ---- */
 
@@ -278,65 +225,57 @@ const struct op_handler bi_beanstalkd_finish_touch_many = {
 
 /* The finish is settled: no lost connection changes its result, and a restart begins with the
  * reserve. */
-static void begin_reserve_part(struct exchange *exchange)
+static int send_reserve_part(struct exchange *exchange)
 {
     exchange->settled = true;
     exchange->finish_code = exchange->base.op->finish_and_reserve.finish.status;
+    assert(exchange->finish_code != BIDE_PENDING);
 
     if (atomic_load(&exchange->client->remote.shut))
-        bi_beanstalkd_exchange_complete(exchange, BIDE_CLOSED);
-    else if (exchange->client->main == NULL)
-        bi_beanstalkd_exchange_restart(exchange);
-    else
-        bi_beanstalkd_reserve_begin(exchange);
+        return BIDE_CLOSED;
+    if (exchange->client->main != NULL)
+        return bi_beanstalkd_reserve_send(exchange, 0);
+    bi_beanstalkd_exchange_restart(exchange);
+    return BIDE_PENDING;
 }
 
-static void begin_finish_and_reserve(struct exchange *exchange)
+static int send_finish_and_reserve(struct exchange *exchange, size_t index)
 {
     bide_finish_item *item = &exchange->base.op->finish_and_reserve.finish;
 
-    if (exchange->settled) {
-        bi_beanstalkd_reserve_begin(exchange);
-        return;
-    }
-
+    if (exchange->settled)
+        return bi_beanstalkd_reserve_send(exchange, index);
     if (item->keep && item->retain_ms > 0) {
         item->status = BIDE_ENOTSUP;
-        bi_beanstalkd_exchange_reject(exchange, "results that are kept");
-        return;
+        return reject_result(exchange);
     }
 
     exchange->stage = STAGE_FINISH;
-    item->status = send_delete(exchange, 0, item->id, item->token);
-
+    item->status = send_delete(exchange, index, item->id, item->token);
     /* The finish failed without a command. The reserve is independent of it and still runs. */
-    if (item->status != BIDE_PENDING)
-        begin_reserve_part(exchange);
+    return item->status == BIDE_PENDING ? BIDE_PENDING : send_reserve_part(exchange);
 }
 
-static void reply_finish_and_reserve(struct exchange *exchange, size_t index,
-                                     const struct reply *reply)
+static int reply_finish_and_reserve(struct exchange *exchange, size_t index,
+                                    const struct reply *reply)
 {
     bide_finish_item *item = &exchange->base.op->finish_and_reserve.finish;
 
-    if (exchange->stage != STAGE_FINISH) {
-        bi_beanstalkd_reserve_reply(exchange, index, reply);
-        return;
-    }
+    if (exchange->stage != STAGE_FINISH)
+        return bi_beanstalkd_reserve_reply(exchange, index, reply);
 
     item->status = end_lease(exchange, item->id, item->token, reply, "DELETED");
     /* The error text of the op belongs to the reserve; the finish has its status only. */
     exchange->base.op->error[0] = 0;
+    return BIDE_OK;
 }
 
-static void end_finish_and_reserve(struct exchange *exchange)
+static int end_finish_and_reserve(struct exchange *exchange)
 {
-    if (exchange->stage == STAGE_FINISH)
-        begin_reserve_part(exchange);
-    else
-        bi_beanstalkd_reserve_end(exchange);
+    return exchange->stage == STAGE_FINISH ? send_reserve_part(exchange)
+                                           : bi_beanstalkd_reserve_end(exchange);
 }
 
-const struct op_handler bi_beanstalkd_finish_and_reserve = {.begin = begin_finish_and_reserve,
+const struct op_handler bi_beanstalkd_finish_and_reserve = {.send = send_finish_and_reserve,
                                                             .reply = reply_finish_and_reserve,
                                                             .end = end_finish_and_reserve};

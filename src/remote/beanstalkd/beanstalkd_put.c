@@ -30,16 +30,16 @@ static const char *unsupported_option(const bide_put_options *options)
     return NULL;
 }
 
-static bide_slice body_of(const bide_put_item *item)
+static bide_put_item *item_of(struct exchange *exchange, size_t index)
 {
-    const bide_buf *buf = item->buf != NULL ? item->buf : item->made_;
-    return buf == NULL ? item->body : (bide_slice){bide_buf_data(buf), bide_buf_size(buf)};
+    bide_op *op = exchange->base.op;
+    return op->kind == BIDE_OP_PUT ? &op->put : &op->put_many.items[index];
 }
 
-/* Returns BIDE_PENDING if the command was queued, else the result. */
-static int send_put(struct exchange *exchange, size_t index, const bide_put_item *item)
+static int send_put(struct exchange *exchange, size_t index)
 {
     static const bide_put_options init = BIDE_PUT_OPTIONS_INIT;
+    const bide_put_item *item = item_of(exchange, index);
     const bide_put_options *options = item->options != NULL ? item->options : &init;
     const char *unsupported = unsupported_option(options);
     struct beanstalkd *client = exchange->client;
@@ -54,7 +54,11 @@ static int send_put(struct exchange *exchange, size_t index, const bide_put_item
     int64_t ttr_ms =
         options->ttr_ms != 0 ? options->ttr_ms : client->remote.context.options.default_ttr_ms;
 
-    bide_slice body = body_of(item);
+    const bide_buf *buf = item->buf != NULL ? item->buf : item->made_;
+    bide_slice body = item->body;
+    if (buf != NULL)
+        body = (bide_slice){bide_buf_data(buf), bide_buf_size(buf)};
+
     bi_beanstalkd_conn_use(client->main, item->topic);
     bi_beanstalkd_exchange_command(exchange, index, "put %u %u %u %zu", options->priority,
                                    seconds_of(delay_ms), seconds_of(ttr_ms), body.size);
@@ -62,57 +66,35 @@ static int send_put(struct exchange *exchange, size_t index, const bide_put_item
     return BIDE_PENDING;
 }
 
-/* BURIED: beanstalkd was out of memory for its ready queue. The job exists, so the put
- * succeeded. */
-static int reply_code(const struct exchange *exchange, const struct reply *reply, uint64_t *id)
+static int reply_put(struct exchange *exchange, size_t index, const struct reply *reply)
 {
-    if (!bi_reply_is(reply, "INSERTED") && !bi_reply_is(reply, "BURIED"))
-        return bi_beanstalkd_exchange_map_error(exchange, reply);
-    *id = reply->numbers[0];
-    return BIDE_OK;
+    /* BURIED: beanstalkd was out of memory for its ready queue. The job exists, so the put
+     * succeeded. */
+    int code = bi_reply_is(reply, "BURIED")
+                   ? BIDE_OK
+                   : bi_beanstalkd_exchange_check(exchange, reply, "INSERTED");
+    if (code == BIDE_OK)
+        item_of(exchange, index)->id = reply->numbers[0];
+    return code;
 }
 
-static void begin_put(struct exchange *exchange)
+const struct op_handler bi_beanstalkd_put = {.send = send_put, .reply = reply_put};
+
+static int *status_of(struct exchange *exchange, size_t index)
 {
-    int code = send_put(exchange, 0, &exchange->base.op->put);
-    if (code != BIDE_PENDING)
-        bi_beanstalkd_exchange_complete(exchange, code);
+    return &item_of(exchange, index)->status;
 }
 
-static void reply_put(struct exchange *exchange, size_t index, const struct reply *reply)
-{
-    (void)index;
-    exchange->code = reply_code(exchange, reply, &exchange->base.op->put.id);
-}
-
-const struct op_handler bi_beanstalkd_put = {.begin = begin_put, .reply = reply_put};
-
-/* ---- put_many ---- */
-
-static int send_item(struct exchange *exchange, size_t index)
-{
-    return send_put(exchange, index, &exchange->base.op->put_many.items[index]);
-}
-
-static int reply_item(struct exchange *exchange, size_t index, const struct reply *reply)
-{
-    return reply_code(exchange, reply, &exchange->base.op->put_many.items[index].id);
-}
-
-static int *put_item(struct exchange *exchange, size_t index)
-{
-    return &exchange->base.op->put_many.items[index].status;
-}
-
-static void end_put_many(struct exchange *exchange)
+/* Counts at the end: a restart would count items of the first run twice. */
+static int end_put_many(struct exchange *exchange)
 {
     bide_put_many_args *args = &exchange->base.op->put_many;
-    /* Count at the end: a restart would count items of the first run twice. */
+
     args->accepted = 0;
     for (size_t i = 0; i < args->count; i++)
         args->accepted += args->items[i].status == BIDE_OK;
-    bi_beanstalkd_exchange_complete(exchange, BIDE_OK);
+    return BIDE_OK;
 }
 
 const struct op_handler bi_beanstalkd_put_many = {
-    .item = put_item, .send_item = send_item, .reply_item = reply_item, .end = end_put_many};
+    .send = send_put, .reply = reply_put, .end = end_put_many, .item = status_of};

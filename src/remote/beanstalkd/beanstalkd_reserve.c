@@ -17,10 +17,10 @@
 #include "remote/beanstalkd/beanstalkd_client.h"
 #include "util/clock.h"
 
+#include <assert.h>
 #include <poll.h>
-#include <stdlib.h>
 
-enum stage { STAGE_TRY, STAGE_WAIT, STAGE_JOB_SIZE, STAGE_MORE, STAGE_STATS, STAGE_DONE };
+enum stage { STAGE_TRY, STAGE_WAIT, STAGE_JOB_SIZE, STAGE_MORE, STAGE_STATS };
 
 /* How long the end of the main connection may follow the failure of another connect. */
 #define GONE_MS 100
@@ -61,30 +61,31 @@ static int add_job(struct exchange *exchange, const struct reply *reply)
     return BIDE_OK;
 }
 
-static void send_stats(struct exchange *exchange)
+static int send_stats(struct exchange *exchange)
 {
+    assert(exchange->job_count > 0 && exchange->conn != NULL);
     exchange->stage = STAGE_STATS;
     for (size_t i = 0; i < exchange->job_count; i++)
         bi_beanstalkd_conn_command(exchange->conn, exchange, i, "stats-job %llu",
                                    (unsigned long long)exchange->jobs[i].id);
+    return BIDE_PENDING;
 }
 
 /* Completes a job from its stats. A job that is missing or not reserved has already lost its short
  * lease. Such a job is left out (token 0), and so is one whose stats the server does not report. */
-static void apply_stats(struct exchange *exchange, size_t index, const struct reply *reply)
+static int apply_stats(struct exchange *exchange, size_t index, const struct reply *reply)
 {
     bide_job *job = &exchange->jobs[index];
     uint64_t id = job->id;
     struct lease *lease = bi_beanstalkd_lease_find(exchange->client, id, job->token);
-    bool told = bi_reply_is(reply, "OK") && bi_beanstalkd_yaml_job(reply, job) && job->id == id;
+    int code = bi_beanstalkd_exchange_check(exchange, reply, "OK");
 
-    if (!told && !bi_reply_is(reply, "NOT_FOUND"))
-        exchange->code = bi_beanstalkd_exchange_map_error(exchange, reply);
-
-    if (!told || job->state != BIDE_STATE_RESERVED || lease == NULL) {
+    if (code == BIDE_OK && (!bi_beanstalkd_yaml_job(reply, job) || job->id != id))
+        code = bi_beanstalkd_exchange_reject_malformed(exchange);
+    if (code != BIDE_OK || job->state != BIDE_STATE_RESERVED || lease == NULL) {
         job->token = 0;
         let_go(exchange, lease);
-        return;
+        return code == BIDE_NOT_FOUND ? BIDE_OK : code;
     }
 
     job->left_ms = job->ttr_ms; /* just reserved; time-left is truncated to seconds */
@@ -93,6 +94,7 @@ static void apply_stats(struct exchange *exchange, size_t index, const struct re
     lease->priority = job->priority;
     lease->ttr = job->ttr_ms * 1000;
     lease->deadline = bi_clock_boot() + lease->ttr;
+    return BIDE_OK;
 }
 
 /* Removes jobs with token 0 and closes the gaps. */
@@ -130,29 +132,32 @@ static size_t count_fitting(const struct exchange *exchange, size_t limit)
     return fit < limit ? (size_t)fit : limit;
 }
 
-static void reserve_more(struct exchange *exchange)
+static int reserve_more(struct exchange *exchange)
 {
+    assert(exchange->job_count <= args_of(exchange)->job_max);
     size_t limit = args_of(exchange)->job_max - exchange->job_count;
 
     if (limit > 0 && exchange->client->max_job_size == 0) {
         exchange->stage = STAGE_JOB_SIZE;
         bi_beanstalkd_conn_command(exchange->conn, exchange, 0, "stats");
-        return;
+        return BIDE_PENDING;
     }
 
     size_t count = limit == 0 ? 0 : count_fitting(exchange, limit);
+    /* No further job wanted or fitting. */
+    if (count == 0)
+        return send_stats(exchange);
+
     exchange->stage = STAGE_MORE;
     exchange->round_end = exchange->job_count + count;
     /* Another reserve may have changed what the connection watches since the last command. */
-    if (count > 0)
-        bi_beanstalkd_conn_watch(exchange->conn, args_of(exchange)->topics,
-                                 args_of(exchange)->topic_count);
+    bi_beanstalkd_conn_watch(exchange->conn, args_of(exchange)->topics,
+                             args_of(exchange)->topic_count);
     for (size_t i = exchange->job_count; i < exchange->round_end; i++)
         bi_beanstalkd_conn_command(exchange->conn, exchange, i, "reserve-with-timeout 0");
 
-    /* No further job wanted or fitting. */
-    if (exchange->outstanding == 0)
-        send_stats(exchange);
+    /* Out of memory for the commands: the connection is broken, but the jobs are leased. */
+    return exchange->outstanding == 0 ? send_stats(exchange) : BIDE_PENDING;
 }
 
 /* A server that died has closed the main connection, too, or is about to. */
@@ -169,32 +174,28 @@ static bool is_server_gone(struct beanstalkd *beanstalkd)
 }
 
 /* There is no connection to wait on. A reserve outlives the server; otherwise it fails. */
-static void fail_wait(struct exchange *exchange)
+static int fail_wait(struct exchange *exchange)
 {
-    if (is_server_gone(exchange->client)) {
-        if (exchange->client->main != NULL)
-            exchange->client->main->broken = true;
-        bi_beanstalkd_exchange_restart(exchange);
-        return;
-    }
+    if (!is_server_gone(exchange->client))
+        return bi_remote_op_reject(exchange->base.op, BIDE_TOO_MANY_WAITERS,
+                                   "no further connection for a reserve that waits");
 
-    bi_remote_op_reject(exchange->base.op, BIDE_TOO_MANY_WAITERS,
-                        "no further connection for a reserve that waits");
-    bi_beanstalkd_exchange_complete(exchange, BIDE_TOO_MANY_WAITERS);
+    if (exchange->client->main != NULL)
+        exchange->client->main->broken = true;
+    bi_beanstalkd_exchange_restart(exchange);
+    return BIDE_PENDING;
 }
 
 /* Starts the wait at the server. beanstalkd waits for whole seconds; a deadline between two
  * seconds is enforced by the client, which closes the connection. */
-static void wait_for_job(struct exchange *exchange)
+static int wait_for_job(struct exchange *exchange)
 {
     const bide_reserve_args *args = args_of(exchange);
     int64_t now = bi_clock_boot();
 
     if (exchange->base.waits && exchange->base.deadline != REMOTE_NEVER &&
-        exchange->base.deadline <= now) {
-        bi_beanstalkd_exchange_complete(exchange, BIDE_TIMED_OUT);
-        return;
-    }
+        exchange->base.deadline <= now)
+        return BIDE_TIMED_OUT;
 
     struct conn *conn = bi_beanstalkd_client_acquire_conn(exchange->client);
 
@@ -202,12 +203,10 @@ static void wait_for_job(struct exchange *exchange)
      * lock was released for a connect. */
     if (exchange->base.cancelled || exchange->base.shut) {
         bi_remote_op_abort(&exchange->client->remote, &exchange->base, BIDE_CLOSED);
-        return;
+        return BIDE_PENDING;
     }
-    if (conn == NULL) {
-        fail_wait(exchange);
-        return;
-    }
+    if (conn == NULL)
+        return fail_wait(exchange);
 
     exchange->stage = STAGE_WAIT;
     exchange->conn = conn;
@@ -233,136 +232,130 @@ static void wait_for_job(struct exchange *exchange)
     else
         bi_beanstalkd_conn_command(conn, exchange, 0, "reserve-with-timeout %lld",
                                    (long long)seconds);
+    return BIDE_PENDING;
 }
 
-void bi_beanstalkd_reserve_begin(struct exchange *exchange)
+int bi_beanstalkd_reserve_send(struct exchange *exchange, size_t index)
 {
     const bide_reserve_args *args = args_of(exchange);
 
     /* The order of several topics is beanstalkd's; with one topic all strategies are the same. */
-    if (args->strategy != BIDE_BY_PRIORITY && args->topic_count > 1) {
-        bi_beanstalkd_exchange_reject(exchange, "strategies other than by priority");
-        return;
-    }
-
-    if (exchange->jobs == NULL)
-        exchange->jobs = calloc(args->job_max, sizeof(*exchange->jobs));
-    if (exchange->jobs == NULL) {
-        bi_beanstalkd_exchange_complete(exchange, BIDE_ENOMEM);
-        return;
-    }
+    if (args->strategy != BIDE_BY_PRIORITY && args->topic_count > 1)
+        return bi_beanstalkd_client_reject_unsupported(exchange->base.op,
+                                                       "strategies other than by priority");
+    if (!bi_beanstalkd_exchange_alloc_jobs(exchange, args->job_max))
+        return BIDE_ENOMEM;
 
     exchange->stage = STAGE_TRY;
     exchange->conn = exchange->client->main;
     bi_beanstalkd_conn_watch(exchange->client->main, args->topics, args->topic_count);
-    bi_beanstalkd_exchange_command(exchange, 0, "reserve-with-timeout 0");
+    return bi_beanstalkd_exchange_command(exchange, index, "reserve-with-timeout 0");
 }
 
-void bi_beanstalkd_reserve_reply(struct exchange *exchange, size_t index, const struct reply *reply)
+int bi_beanstalkd_reserve_reply(struct exchange *exchange, size_t index, const struct reply *reply)
 {
     /* A job came before a cancel or the timeout took effect: it is delivered. */
     if (exchange->stage == STAGE_WAIT)
         exchange->conn->blocked = exchange->conn->abort = exchange->base.client_expires = false;
-    if (exchange->stage == STAGE_STATS) {
-        apply_stats(exchange, index, reply);
-    } else if (exchange->stage == STAGE_JOB_SIZE) {
+
+    if (exchange->stage == STAGE_STATS)
+        return apply_stats(exchange, index, reply);
+    if (exchange->stage == STAGE_JOB_SIZE) {
         uint64_t size =
             bi_reply_is(reply, "OK") ? bi_beanstalkd_yaml_number(reply, "max-job-size") : 0;
         exchange->client->max_job_size = size == 0 ? MAX_JOB_SIZE : size;
-    } else if (bi_reply_is(reply, "RESERVED"))
-        exchange->code = add_job(exchange, reply);
+        return BIDE_OK;
+    }
+
+    if (bi_reply_is(reply, "RESERVED"))
+        return add_job(exchange, reply);
     /* No job. DEADLINE_SOON: another job of this connection is about to lose its lease. */
-    else if (!bi_reply_is(reply, "TIMED_OUT") && !bi_reply_is(reply, "DEADLINE_SOON"))
-        exchange->code = bi_beanstalkd_exchange_map_error(exchange, reply);
+    return bi_reply_is(reply, "DEADLINE_SOON")
+               ? BIDE_OK
+               : bi_beanstalkd_exchange_check(exchange, reply, "TIMED_OUT");
 }
 
-/* Moves the jobs to the caller. */
-static void deliver_jobs(struct exchange *exchange)
+int bi_beanstalkd_reserve_end(struct exchange *exchange)
 {
     bide_reserve_args *args = args_of(exchange);
-    for (size_t i = 0; i < exchange->job_count; i++)
-        args->jobs[i] = exchange->jobs[i];
-    args->count = exchange->job_count;
-    exchange->job_count = 0;
-    bi_beanstalkd_exchange_complete(exchange, BIDE_OK);
-}
 
-void bi_beanstalkd_reserve_end(struct exchange *exchange)
-{
     if (exchange->stage == STAGE_STATS)
         leave_out(exchange);
 
     /* An error after the first job is not reported: the jobs are leased and must be delivered. */
     if (exchange->code != BIDE_OK && exchange->job_count == 0)
-        bi_beanstalkd_exchange_complete(exchange, exchange->code);
-    else if (exchange->stage == STAGE_STATS && exchange->job_count > 0)
-        deliver_jobs(exchange);
-    else if (exchange->stage == STAGE_STATS && exchange->base.waits)
+        return exchange->code;
+
+    if (exchange->stage == STAGE_STATS && exchange->job_count > 0) {
+        memcpy(args->jobs, exchange->jobs, exchange->job_count * sizeof(*args->jobs));
+        args->count = exchange->job_count;
+        exchange->job_count = 0; /* they are the caller's now */
+        return BIDE_OK;
+    }
+
+    if (exchange->stage == STAGE_STATS && exchange->base.waits) {
         /* Every job lost its lease before its stats arrived: wait for the rest of the timeout. */
         bi_beanstalkd_exchange_restart(exchange);
-    else if (exchange->stage == STAGE_MORE &&
-             (exchange->code != BIDE_OK || exchange->job_count < exchange->round_end))
-        send_stats(exchange);
-    else if (exchange->job_count > 0)
-        reserve_more(exchange);
-    else if (exchange->stage == STAGE_TRY && exchange->base.waits)
-        wait_for_job(exchange);
-    else
-        bi_beanstalkd_exchange_complete(exchange, BIDE_TIMED_OUT);
+        return BIDE_PENDING;
+    }
+
+    if (exchange->stage == STAGE_MORE &&
+        (exchange->code != BIDE_OK || exchange->job_count < exchange->round_end))
+        return send_stats(exchange);
+    if (exchange->job_count > 0)
+        return reserve_more(exchange);
+    return exchange->stage == STAGE_TRY && exchange->base.waits ? wait_for_job(exchange)
+                                                                : BIDE_TIMED_OUT;
 }
 
-const struct op_handler bi_beanstalkd_reserve = {.begin = bi_beanstalkd_reserve_begin,
+const struct op_handler bi_beanstalkd_reserve = {.send = bi_beanstalkd_reserve_send,
                                                  .reply = bi_beanstalkd_reserve_reply,
                                                  .end = bi_beanstalkd_reserve_end};
 
 /* ---- reserve_job ---- */
 
-static void begin_reserve_job(struct exchange *exchange)
+static int send_reserve_job(struct exchange *exchange, size_t index)
 {
-    if (exchange->jobs == NULL)
-        exchange->jobs = calloc(1, sizeof(*exchange->jobs));
-    if (exchange->jobs == NULL) {
-        bi_beanstalkd_exchange_complete(exchange, BIDE_ENOMEM);
-        return;
-    }
+    if (!bi_beanstalkd_exchange_alloc_jobs(exchange, 1))
+        return BIDE_ENOMEM;
     exchange->conn = exchange->client->main;
-    bi_beanstalkd_exchange_command(exchange, 0, "reserve-job %llu",
-                                   (unsigned long long)exchange->base.op->reserve_job.id);
+    return bi_beanstalkd_exchange_command(exchange, index, "reserve-job %llu",
+                                          (unsigned long long)exchange->base.op->reserve_job.id);
 }
 
 /* If the job cannot be reserved, its stats show whether it is missing or reserved by another
  * client. */
-static void reply_reserve_job(struct exchange *exchange, size_t index, const struct reply *reply)
+static int reply_reserve_job(struct exchange *exchange, size_t index, const struct reply *reply)
 {
-    (void)index;
     if (exchange->stage == STAGE_STATS && exchange->job_count > 0)
-        apply_stats(exchange, 0, reply);
-    else if (exchange->stage == STAGE_STATS)
-        exchange->code = bi_reply_is(reply, "OK") ? BIDE_RESERVED : BIDE_NOT_FOUND;
-    else if (bi_reply_is(reply, "RESERVED"))
-        exchange->code = add_job(exchange, reply);
-    else if (!bi_reply_is(reply, "NOT_FOUND"))
-        exchange->code = bi_beanstalkd_exchange_map_error(exchange, reply);
+        return apply_stats(exchange, index, reply);
+    if (exchange->stage == STAGE_STATS)
+        return bi_reply_is(reply, "OK") ? BIDE_RESERVED : BIDE_NOT_FOUND;
+    if (bi_reply_is(reply, "RESERVED"))
+        return add_job(exchange, reply);
+
+    int code = bi_beanstalkd_exchange_check(exchange, reply, "RESERVED");
+    return code == BIDE_NOT_FOUND ? BIDE_OK : code;
 }
 
-static void end_reserve_job(struct exchange *exchange)
+static int end_reserve_job(struct exchange *exchange)
 {
+    bool taken = exchange->job_count > 0;
+
     if (exchange->stage != STAGE_STATS && exchange->code == BIDE_OK) {
         exchange->stage = STAGE_STATS;
-        bi_beanstalkd_exchange_command(exchange, 0, "stats-job %llu",
-                                       (unsigned long long)exchange->base.op->reserve_job.id);
-        return;
+        return bi_beanstalkd_exchange_command(
+            exchange, 0, "stats-job %llu", (unsigned long long)exchange->base.op->reserve_job.id);
     }
 
-    bool taken = exchange->job_count > 0;
     leave_out(exchange);
     if (exchange->job_count > 0)
         *exchange->base.op->reserve_job.job = exchange->jobs[0];
     else if (taken && exchange->code == BIDE_OK)
         exchange->code = BIDE_NOT_FOUND;
     exchange->job_count = 0;
-    bi_beanstalkd_exchange_complete(exchange, exchange->code);
+    return exchange->code;
 }
 
 const struct op_handler bi_beanstalkd_reserve_job = {
-    .begin = begin_reserve_job, .reply = reply_reserve_job, .end = end_reserve_job};
+    .send = send_reserve_job, .reply = reply_reserve_job, .end = end_reserve_job};

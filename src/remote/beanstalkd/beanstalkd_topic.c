@@ -10,79 +10,66 @@
 
 #include "op/op_table.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* ---- kick ---- */
 
-static void begin_kick(struct exchange *exchange)
+static int send_kick(struct exchange *exchange, size_t index)
 {
     const bide_kick_args *args = &exchange->base.op->kick;
 
-    if (args->buried_only) {
-        bi_beanstalkd_exchange_reject(exchange, "a kick of buried jobs only");
-        return;
-    }
+    if (args->buried_only)
+        return bi_beanstalkd_client_reject_unsupported(exchange->base.op,
+                                                       "a kick of buried jobs only");
 
     uint64_t max = args->max < UINT32_MAX ? args->max : UINT32_MAX;
     /* kick takes no name: it works on the used tube. */
     bi_beanstalkd_conn_use(exchange->client->main, args->topic);
-    bi_beanstalkd_exchange_command(exchange, 0, "kick %llu", (unsigned long long)max);
+    return bi_beanstalkd_exchange_command(exchange, index, "kick %llu", (unsigned long long)max);
 }
 
-static void reply_kick(struct exchange *exchange, size_t index, const struct reply *reply)
+static int reply_kick(struct exchange *exchange, size_t index, const struct reply *reply)
 {
+    int code = bi_beanstalkd_exchange_check(exchange, reply, "KICKED");
+
     (void)index;
-    if (bi_reply_is(reply, "KICKED"))
+    if (code == BIDE_OK)
         exchange->base.op->kick.count = reply->numbers[0];
-    else
-        exchange->code = bi_beanstalkd_exchange_map_error(exchange, reply);
+    return code;
 }
 
-const struct op_handler bi_beanstalkd_topic_kick = {.begin = begin_kick, .reply = reply_kick};
+const struct op_handler bi_beanstalkd_topic_kick = {.send = send_kick, .reply = reply_kick};
 
-static void begin_kick_job(struct exchange *exchange)
+static int send_kick_job(struct exchange *exchange, size_t index)
 {
     /* The exchange may be a restart, after the loss of the query of stage 1. */
     exchange->settled = false;
-    bi_beanstalkd_exchange_command(exchange, 0, "kick-job %llu",
-                                   (unsigned long long)exchange->base.op->lease.id);
+    return bi_beanstalkd_exchange_command(exchange, index, "kick-job %llu",
+                                          (unsigned long long)exchange->base.op->lease.id);
 }
 
-static void reply_kick_job(struct exchange *exchange, size_t index, const struct reply *reply)
+/* NOT_FOUND is ambiguous: the query shows whether the job is missing, reserved or already ready. */
+static int reply_kick_job(struct exchange *exchange, size_t index, const struct reply *reply)
 {
     bide_job job = {.id = 0};
-    if (index == 0 && bi_reply_is(reply, "NOT_FOUND"))
-        exchange->code = BIDE_NOT_FOUND;
-    else if (index == 0 && !bi_reply_is(reply, "KICKED"))
-        exchange->code = bi_beanstalkd_exchange_map_error(exchange, reply);
-    else if (index == 1 && exchange->code == BIDE_NOT_FOUND && bi_reply_is(reply, "OK") &&
-             bi_beanstalkd_yaml_job(reply, &job))
-        exchange->code = job.state == BIDE_STATE_RESERVED ? BIDE_RESERVED : BIDE_WRONG_STATE;
-}
 
-/* NOT_FOUND is ambiguous: stats-job shows whether the job is missing, reserved or already ready. */
-static void end_kick_job(struct exchange *exchange)
-{
-    if (exchange->stage == 0 && exchange->code == BIDE_NOT_FOUND &&
-        exchange->client->main != NULL) {
-        exchange->stage = 1;
-        exchange->settled = true;
-        bi_beanstalkd_exchange_command(exchange, 1, "stats-job %llu",
-                                       (unsigned long long)exchange->base.op->lease.id);
-        return;
-    }
-    bi_beanstalkd_exchange_complete(exchange, exchange->code);
+    if (index == 0)
+        return bi_beanstalkd_exchange_check(exchange, reply, "KICKED");
+    if (!bi_reply_is(reply, "OK") || !bi_beanstalkd_yaml_job(reply, &job))
+        return BIDE_NOT_FOUND;
+    return job.state == BIDE_STATE_RESERVED ? BIDE_RESERVED : BIDE_WRONG_STATE;
 }
 
 const struct op_handler bi_beanstalkd_topic_kick_job = {
-    .begin = begin_kick_job, .reply = reply_kick_job, .end = end_kick_job};
+    .send = send_kick_job, .reply = reply_kick_job, .end = bi_beanstalkd_exchange_end_by_id};
 
 /* ---- pause, resume ---- */
 
 /* pause-tube fails for a tube that does not exist. Using it creates it, until the next `use`. */
-static void begin_pause(struct exchange *exchange)
+static int send_pause(struct exchange *exchange, size_t index)
 {
     const bide_topic_args *args = &exchange->base.op->topic;
     bool resume = exchange->base.op->kind == BIDE_OP_RESUME;
@@ -91,20 +78,12 @@ static void begin_pause(struct exchange *exchange)
 
     if (!resume)
         bi_beanstalkd_conn_use(exchange->client->main, args->topic);
-    bi_beanstalkd_exchange_command(exchange, 0, "pause-tube %.*s %lld", (int)args->topic.size,
-                                   (const char *)args->topic.data, (long long)seconds);
+    return bi_beanstalkd_exchange_command(exchange, index, "pause-tube %.*s %lld",
+                                          (int)args->topic.size, (const char *)args->topic.data,
+                                          (long long)seconds);
 }
 
-static void reply_pause(struct exchange *exchange, size_t index, const struct reply *reply)
-{
-    (void)index;
-    if (bi_reply_is(reply, "NOT_FOUND"))
-        exchange->code = BIDE_NOT_FOUND;
-    else if (!bi_reply_is(reply, "PAUSED"))
-        exchange->code = bi_beanstalkd_exchange_map_error(exchange, reply);
-}
-
-const struct op_handler bi_beanstalkd_topic_pause = {.begin = begin_pause, .reply = reply_pause};
+const struct op_handler bi_beanstalkd_topic_pause = {.send = send_pause, .done = "PAUSED"};
 
 /* ---- stats ---- */
 
@@ -119,18 +98,18 @@ static bide_counts counts_of(const struct reply *reply)
     };
 }
 
-static void begin_stats(struct exchange *exchange)
+static int send_stats(struct exchange *exchange, size_t index)
 {
-    bi_beanstalkd_exchange_command(exchange, 0, "stats");
+    return bi_beanstalkd_exchange_command(exchange, index, "stats");
 }
 
-static void reply_stats(struct exchange *exchange, size_t index, const struct reply *reply)
+static int reply_stats(struct exchange *exchange, size_t index, const struct reply *reply)
 {
+    int code = bi_beanstalkd_exchange_check(exchange, reply, "OK");
+
     (void)index;
-    if (!bi_reply_is(reply, "OK")) {
-        exchange->code = bi_beanstalkd_exchange_map_error(exchange, reply);
-        return;
-    }
+    if (code != BIDE_OK)
+        return code;
 
     bide_slice draining = bi_beanstalkd_yaml_get(reply, "draining");
     *exchange->base.op->stats.stats = (bide_stats){
@@ -150,9 +129,10 @@ static void reply_stats(struct exchange *exchange, size_t index, const struct re
         .uptime_ms = (int64_t)bi_beanstalkd_yaml_number(reply, "uptime") * 1000,
         .draining = draining.size == 4, /* "true" */
     };
+    return BIDE_OK;
 }
 
-const struct op_handler bi_beanstalkd_topic_server_stats = {.begin = begin_stats,
+const struct op_handler bi_beanstalkd_topic_server_stats = {.send = send_stats,
                                                             .reply = reply_stats};
 
 /* Returns false if the reply is malformed. */
@@ -177,23 +157,24 @@ static bool parse_topic(const struct reply *reply, bide_topic_stats *stats)
     return true;
 }
 
-static void begin_topic_stats(struct exchange *exchange)
+static int send_topic_stats(struct exchange *exchange, size_t index)
 {
     bide_slice topic = exchange->base.op->topic_stats.topic;
-    bi_beanstalkd_exchange_command(exchange, 0, "stats-tube %.*s", (int)topic.size,
-                                   (const char *)topic.data);
+    return bi_beanstalkd_exchange_command(exchange, index, "stats-tube %.*s", (int)topic.size,
+                                          (const char *)topic.data);
 }
 
-static void reply_topic_stats(struct exchange *exchange, size_t index, const struct reply *reply)
+static int reply_topic_stats(struct exchange *exchange, size_t index, const struct reply *reply)
 {
+    int code = bi_beanstalkd_exchange_check(exchange, reply, "OK");
+
     (void)index;
-    if (bi_reply_is(reply, "NOT_FOUND"))
-        exchange->code = BIDE_NOT_FOUND;
-    else if (!bi_reply_is(reply, "OK") || !parse_topic(reply, exchange->base.op->topic_stats.stats))
-        exchange->code = bi_beanstalkd_exchange_map_error(exchange, reply);
+    if (code == BIDE_OK && !parse_topic(reply, exchange->base.op->topic_stats.stats))
+        return bi_beanstalkd_exchange_reject_malformed(exchange);
+    return code;
 }
 
-const struct op_handler bi_beanstalkd_topic_stats = {.begin = begin_topic_stats,
+const struct op_handler bi_beanstalkd_topic_stats = {.send = send_topic_stats,
                                                      .reply = reply_topic_stats};
 
 /* ---- pages of topics: all names, then the stats of those on the page ---- */
@@ -249,21 +230,19 @@ static size_t parse_names(const struct bi_hash_secret *secret, const struct repl
     return count;
 }
 
-static void begin_topics(struct exchange *exchange)
+static int send_topics(struct exchange *exchange, size_t index)
 {
-    bi_beanstalkd_exchange_command(exchange, 0, "list-tubes");
+    return bi_beanstalkd_exchange_command(exchange, index, "list-tubes");
 }
 
-static void send_page(struct exchange *exchange, const struct reply *reply)
+static int send_page(struct exchange *exchange, const struct reply *reply)
 {
     bide_topics_args *args = &exchange->base.op->topics;
     size_t room = reply->size / 4 + 1; /* a line has at least 4 bytes: "- x" and its end */
     struct name *names = malloc(room * sizeof(*names));
 
-    if (names == NULL) {
-        exchange->code = BIDE_ENOMEM;
-        return;
-    }
+    if (names == NULL)
+        return BIDE_ENOMEM;
 
     bool first_page = args->cursor[0] == 0;
     uint64_t after = first_page ? 0 : strtoull(args->cursor, NULL, 16);
@@ -279,34 +258,38 @@ static void send_page(struct exchange *exchange, const struct reply *reply)
     exchange->more = page < count;
     exchange->last_hash = exchange->more ? names[page - 1].hash : 0;
     free(names);
+    return BIDE_OK;
 }
 
-/* A topic that was removed since list-tubes is left out: the page has fewer topics then. */
-static void reply_topics(struct exchange *exchange, size_t index, const struct reply *reply)
+/* Reply 0 is the list of names; reply i + 1 has the stats of topic i of the page. A topic that was
+ * removed since list-tubes is left out: the page has fewer topics then. */
+static int reply_topics(struct exchange *exchange, size_t index, const struct reply *reply)
 {
     bide_topics_args *args = &exchange->base.op->topics;
-    bool good = bi_reply_is(reply, "OK");
 
-    /* Reply 0 is the list of names; reply i + 1 has the stats of topic i of the page. */
-    if (index == 0 && good)
-        send_page(exchange, reply);
-    else if (index == 0)
-        exchange->code = bi_beanstalkd_exchange_map_error(exchange, reply);
-    else if (good && parse_topic(reply, &args->topics[args->count]) &&
-             (exchange->base.op->kind == BIDE_OP_TOPICS || args->topics[args->count].waiting > 0))
+    if (index == 0) {
+        int code = bi_beanstalkd_exchange_check(exchange, reply, "OK");
+        return code == BIDE_OK ? send_page(exchange, reply) : code;
+    }
+
+    assert(args->count < args->topic_max);
+    if (bi_reply_is(reply, "OK") && parse_topic(reply, &args->topics[args->count]) &&
+        (exchange->base.op->kind == BIDE_OP_TOPICS || args->topics[args->count].waiting > 0))
         args->count++;
+    return BIDE_OK;
 }
 
 /* The cursor changes only at the end: a restarted exchange must read the same page. */
-static void end_topics(struct exchange *exchange)
+static int end_topics(struct exchange *exchange)
 {
     char *cursor = exchange->base.op->topics.cursor;
+
     if (exchange->code == BIDE_OK)
         cursor[0] = 0;
     if (exchange->code == BIDE_OK && exchange->more)
         snprintf(cursor, BIDE_CURSOR_SIZE, "%016llx", (unsigned long long)exchange->last_hash);
-    bi_beanstalkd_exchange_complete(exchange, exchange->code);
+    return exchange->code;
 }
 
 const struct op_handler bi_beanstalkd_topic_page = {
-    .begin = begin_topics, .reply = reply_topics, .end = end_topics};
+    .send = send_topics, .reply = reply_topics, .end = end_topics};
