@@ -7,6 +7,7 @@
 #include "util/clock.h"
 #include "util/message.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -22,7 +23,7 @@
 /* A peer that vanished without a FIN is detected after about this many seconds. */
 #define DEAD_PEER_S 30
 
-#define INPUT_KEEP ((size_t)1 << 20) /* a larger buffer is freed when it is empty */
+#define BUFFER_KEEP ((size_t)1 << 20) /* a larger buffer is freed when it is empty */
 
 int bi_remote_socket_ms_until(int64_t time)
 {
@@ -225,37 +226,44 @@ void bi_remote_socket_close(int fd)
     close(fd);
 }
 
-/* ---- input ---- */
+/* ---- buffers ---- */
 
-/* Makes room at the end. False: out of memory. */
-static bool reserve_input(struct remote_input *input, size_t first_room)
+bool bi_remote_socket_reserve(struct remote_buffer *buffer, size_t more, size_t first_room)
 {
-    if (input->used > 0) {
-        input->size -= input->used;
-        memmove(input->data, input->data + input->used, input->size);
-        input->used = 0;
-    }
+    assert(buffer->used <= buffer->size && buffer->size <= buffer->room && more > 0);
 
-    if (input->size == 0 && input->room > INPUT_KEEP) {
-        free(input->data);
-        *input = (struct remote_input){.data = NULL};
+    if (buffer->used == buffer->size)
+        buffer->used = buffer->size = 0;
+    if (buffer->size == 0 && buffer->room > BUFFER_KEEP) {
+        free(buffer->data);
+        *buffer = (struct remote_buffer){.data = NULL};
     }
-
-    if (input->size < input->room)
+    if (buffer->room - buffer->size >= more)
         return true;
 
-    size_t room = input->room == 0 ? first_room : input->room * 2;
-    unsigned char *data = realloc(input->data, room);
+    /* Move the rest to the front only if at least half is free: each byte is then moved O(1)
+     * times. */
+    if (buffer->used >= more && buffer->used >= buffer->size / 2) {
+        buffer->size -= buffer->used;
+        memmove(buffer->data, buffer->data + buffer->used, buffer->size);
+        buffer->used = 0;
+        return true;
+    }
+
+    size_t room = buffer->room == 0 ? first_room : buffer->room * 2;
+    if (room < buffer->size + more)
+        room = buffer->size + more;
+    unsigned char *data = realloc(buffer->data, room);
     if (data == NULL)
         return false;
-    input->data = data;
-    input->room = room;
+    buffer->data = data;
+    buffer->room = room;
     return true;
 }
 
-ssize_t bi_remote_socket_read(int fd, struct remote_input *input, size_t first_room, char *reason)
+ssize_t bi_remote_socket_read(int fd, struct remote_buffer *input, size_t first_room, char *reason)
 {
-    if (!reserve_input(input, first_room)) {
+    if (!bi_remote_socket_reserve(input, 1, first_room)) {
         bi_text_copy(reason, "lost: out of memory");
         return REMOTE_NO_MEMORY;
     }
@@ -271,7 +279,7 @@ ssize_t bi_remote_socket_read(int fd, struct remote_input *input, size_t first_r
     return -1;
 }
 
-int bi_remote_socket_line(const struct remote_input *input, char *line, size_t room, size_t *size)
+int bi_remote_socket_line(const struct remote_buffer *input, char *line, size_t room, size_t *size)
 {
     size_t available = input->size - input->used;
     if (available == 0)
@@ -290,7 +298,7 @@ int bi_remote_socket_line(const struct remote_input *input, char *line, size_t r
     return 1;
 }
 
-bool bi_remote_socket_data(const struct remote_input *input, size_t offset, size_t size,
+bool bi_remote_socket_data(const struct remote_buffer *input, size_t offset, size_t size,
                            const unsigned char **data)
 {
     const unsigned char *from = input->data + input->used + offset;

@@ -43,26 +43,33 @@ bool bi_remote_socket_wait(int fd, short events, struct io_wait *io_wait);
 /* The timeout of a poll that ends at this time of the boot-time clock; -1 for INT64_MAX. */
 int bi_remote_socket_ms_until(int64_t time);
 
-/* Bytes that were received: those from used to size are not parsed yet. Zeroed is empty. */
-struct remote_input {
+/* ---- buffers ---- */
+
+/* Bytes that were received and are not parsed yet, or that are to be sent: those from used to size.
+ * Zeroed is empty. */
+struct remote_buffer {
     unsigned char *data;
     size_t size, used, room;
 };
 
-/* Reads once; first_room is the size of a new buffer. The buffer grows with the bytes received, not
+/* Makes room for so many bytes at the end; the others may move. first_room is the least size of a
+ * new buffer. False: out of memory. */
+bool bi_remote_socket_reserve(struct remote_buffer *buffer, size_t more, size_t first_room);
+
+/* Reads once. The buffer grows with the bytes received, not
  * with an announced size: a server cannot make the client allocate what it never sends. Returns the
  * bytes read, 0 if there are none now, REMOTE_NO_MEMORY if the buffer cannot grow, or -1; both with
  * how the connection was lost ("closed by the server"). */
 #define REMOTE_NO_MEMORY (-2)
-ssize_t bi_remote_socket_read(int fd, struct remote_input *input, size_t first_room, char *reason);
+ssize_t bi_remote_socket_read(int fd, struct remote_buffer *input, size_t first_room, char *reason);
 
 /* Copies the next line without its CRLF. Returns 1, 0 if it is incomplete, -1 if it does not fit. */
-int bi_remote_socket_line(const struct remote_input *input, char *line, size_t room, size_t *size);
+int bi_remote_socket_line(const struct remote_buffer *input, char *line, size_t room, size_t *size);
 
 /* The data of so many bytes that follows offset bytes, and CRLF. *data is NULL while it is
  * incomplete. Returns false if no CRLF follows: the framing is lost, and every later reply would be
  * wrong. */
-bool bi_remote_socket_data(const struct remote_input *input, size_t offset, size_t size,
+bool bi_remote_socket_data(const struct remote_buffer *input, size_t offset, size_t size,
                            const unsigned char **data);
 
 #endif

@@ -177,7 +177,7 @@ static void feed(struct conn *conn, int from, size_t size)
             bi_beanstalkd_conn_read(conn);
         assert_false(conn->broken);
     }
-    assert_int_equal(conn->expected_head, conn->expected_size);
+    assert_false(bi_beanstalkd_conn_expects(conn));
     free(all);
 }
 
@@ -200,14 +200,14 @@ static void a_connection_keeps_little_of_the_memory_that_it_needed(void **state)
         bi_beanstalkd_conn_command(conn, NULL, 0, "peek 1");
         assert_true(send(pair[1], "NOT_FOUND\r\n", 11, MSG_NOSIGNAL) == 11);
         bi_beanstalkd_conn_read(conn);
-        assert_int_equal(conn->expected_size - conn->expected_head, 1);
+        assert_int_equal(conn->expected.size - conn->expected.used, sizeof(struct expected));
         if (i % 2 == 0)
             bi_beanstalkd_conn_write(conn);
         while (recv(pair[1], drained, sizeof(drained), 0) > 0)
             ;
     }
-    assert_in_range(conn->expected_room, 1, 1024);
-    assert_in_range(conn->out_room, 1, 1 << 20);
+    assert_in_range(conn->expected.room, 1, 1024 * sizeof(struct expected));
+    assert_in_range(conn->out.room, 1, 1 << 20);
     bi_beanstalkd_conn_free(conn);
     close(pair[1]);
 }
@@ -235,7 +235,7 @@ static void what_was_written_makes_room_for_more(void **state)
         }
         bi_beanstalkd_conn_append_body(conn, (bide_slice){body, sizeof(body)});
     }
-    assert_in_range(conn->out_room, 1, 8 << 20);
+    assert_in_range(conn->out.room, 1, 8 << 20);
     bi_beanstalkd_conn_free(conn);
     close(pair[1]);
 }

@@ -143,11 +143,6 @@ static void release(struct remote *remote, struct remote_op *op)
 
 /* ---- connections ---- */
 
-static bool has_expected(const struct conn *conn)
-{
-    return conn->expected_head < conn->expected_size;
-}
-
 /* Its leases end, its expected replies fail. */
 static void close_conn(struct beanstalkd *beanstalkd, struct conn *conn)
 {
@@ -178,7 +173,7 @@ struct conn *bi_beanstalkd_client_acquire_conn(struct beanstalkd *beanstalkd)
      * touch. */
     for (struct conn *each = beanstalkd->spare; each != NULL; each = each->next)
         if (!each->broken && !each->blocked && !each->strays && each->leases == 0 &&
-            !has_expected(each))
+            !bi_beanstalkd_conn_expects(each))
             return each;
 
     if (beanstalkd->spare_count >= SPARE_MAX)
@@ -257,7 +252,7 @@ static void close_unused(struct beanstalkd *beanstalkd)
 
     for (struct conn *each = beanstalkd->spare, *next; each != NULL; each = next) {
         next = each->next;
-        bool busy = each->blocked || each->leases > 0 || has_expected(each);
+        bool busy = each->blocked || each->leases > 0 || bi_beanstalkd_conn_expects(each);
         if (each->broken)
             read_pending(each);
         /* A stray job is released by closing, but only after the last lease of the connection. */
@@ -281,7 +276,7 @@ static void close_unused(struct beanstalkd *beanstalkd)
 
 static bool is_reply_due(const struct conn *conn)
 {
-    return !conn->broken && !conn->blocked && has_expected(conn);
+    return !conn->broken && !conn->blocked && bi_beanstalkd_conn_expects(conn);
 }
 
 static bool has_blocked(const struct beanstalkd *beanstalkd)

@@ -120,14 +120,11 @@ struct conn {
     size_t leases;
     int64_t active; /* when the server last sent or read, or a reply became due */
     char used[BIDE_TOPIC_MAX + 1];
-    char *watched; /* names, each with its NUL */
-    size_t watched_size, watched_count;
-    struct remote_input in;
-    unsigned char *out;
-    size_t out_size, out_used, out_room;
-    uint64_t appended, written; /* bytes since the connection was opened */
-    struct expected *expected;
-    size_t expected_head, expected_size, expected_room;
+    bide_slice *watched; /* one allocation with the names */
+    size_t watched_count;
+    struct remote_buffer in, out;
+    uint64_t appended, written;    /* bytes since the connection was opened */
+    struct remote_buffer expected; /* of struct expected, in the order of the commands */
 };
 
 struct lease {
@@ -218,6 +215,11 @@ static inline bool bi_reply_is(const struct reply *reply, const char *word)
 /* ---- connections (on the I/O thread) ---- */
 
 struct conn *bi_beanstalkd_conn_new(int fd);
+/* True if a reply is outstanding. */
+static inline bool bi_beanstalkd_conn_expects(const struct conn *conn)
+{
+    return conn->expected.used < conn->expected.size;
+}
 void bi_beanstalkd_conn_free(struct conn *conn);
 /* Queues a command, whose reply goes to the exchange. A body may follow. */
 void bi_beanstalkd_conn_command(struct conn *conn, struct exchange *exchange, size_t index,

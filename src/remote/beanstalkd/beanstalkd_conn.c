@@ -21,93 +21,35 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define IN_ROOM  ((size_t)16 << 10)
-#define KEEP_MAX ((size_t)1 << 20) /* a larger buffer is freed when it is empty */
-#define LINE_END 256               /* bytes of a line, with its NUL */
-#define DATA_MAX ((size_t)1 << 30) /* beanstalkd's own limit of max-job-size */
-
-struct conn *bi_beanstalkd_conn_new(int fd)
-{
-    struct conn *conn = calloc(1, sizeof(*conn));
-
-    if (conn == NULL)
-        return NULL;
-    static const char tube[] = "default"; /* used and watched by every new connection */
-    conn->fd = fd;
-    conn->active = bi_clock_boot();
-    memcpy(conn->used, tube, sizeof(tube));
-    conn->watched = strdup(tube);
-    conn->watched_size = sizeof(tube);
-    conn->watched_count = 1;
-    if (conn->watched != NULL)
-        return conn;
-    free(conn);
-    return NULL;
-}
-
-void bi_beanstalkd_conn_free(struct conn *conn)
-{
-    bi_remote_socket_close(conn->fd);
-    free(conn->watched);
-    free(conn->in.data);
-    free(conn->out);
-    free(conn->expected);
-    free(conn);
-}
+#define IN_ROOM       ((size_t)16 << 10)
+#define OUT_ROOM      ((size_t)16 << 10)
+#define EXPECTED_ROOM (64 * sizeof(struct expected))
+#define LINE_END      256               /* bytes of a line, with its NUL */
+#define DATA_MAX      ((size_t)1 << 30) /* beanstalkd's own limit of max-job-size */
 
 /* ---- commands ---- */
 
-/* Makes room for more bytes. False, and the connection broken: out of memory. */
-static bool make_room(struct conn *conn, size_t more)
+/* Appends to a buffer of the connection. False, and the connection broken: out of memory. */
+static bool append(struct conn *conn, struct remote_buffer *buffer, size_t first_room,
+                   const void *data, size_t size)
 {
-    if (conn->out_used > 0 && conn->out_used == conn->out_size)
-        conn->out_used = conn->out_size = 0;
-
-    if (conn->out_size == 0 && conn->out_room > KEEP_MAX) {
-        free(conn->out);
-        conn->out = NULL;
-        conn->out_room = 0;
-    }
-
-    if (conn->out_room - conn->out_size >= more)
+    if (size == 0)
         return true;
-
-    /* Move the rest to the front only if at least half is free: each byte is then moved O(1)
-     * times. */
-    if (conn->out_used >= more && conn->out_used >= conn->out_size / 2) {
-        assert(conn->out != NULL); /* more > 0: its room is not less than its size */
-        conn->out_size -= conn->out_used;
-        memmove(conn->out, conn->out + conn->out_used, conn->out_size);
-        conn->out_used = 0;
-        return true;
-    }
-
-    size_t room = conn->out_room + more + IN_ROOM;
-    unsigned char *out = realloc(conn->out, room);
-    if (out == NULL) {
+    if (!bi_remote_socket_reserve(buffer, size, first_room)) {
         conn->broken = true;
         return false;
     }
 
-    conn->out = out;
-    conn->out_room = room;
+    memcpy(buffer->data + buffer->size, data, size);
+    buffer->size += size;
     return true;
 }
 
-static void append(struct conn *conn, const void *data, size_t size)
+static void append_line(struct conn *conn, const void *data, size_t size)
 {
-    if (!make_room(conn, size))
-        return;
-
-    if (size > 0)
-        memcpy(conn->out + conn->out_size, data, size);
-    conn->out_size += size;
-    conn->appended += size;
-}
-
-static struct expected *last_expected(const struct conn *conn)
-{
-    return &conn->expected[conn->expected_size - 1];
+    if (append(conn, &conn->out, OUT_ROOM, data, size) &&
+        append(conn, &conn->out, OUT_ROOM, "\r\n", 2))
+        conn->appended += size + 2;
 }
 
 /* Adds an expected reply. Out of memory: the connection is broken, and the exchange has one
@@ -115,35 +57,26 @@ static struct expected *last_expected(const struct conn *conn)
 static void expect(struct conn *conn, struct exchange *exchange, size_t index)
 {
     /* The first reply that is due: silence counts from now on. */
-    if (conn->expected_head == conn->expected_size) {
-        conn->expected_head = conn->expected_size = 0;
+    if (!bi_beanstalkd_conn_expects(conn))
         conn->active = bi_clock_boot();
-    }
-
-    if (conn->expected_size == conn->expected_room &&
-        conn->expected_head > conn->expected_size / 2) {
-        conn->expected_size -= conn->expected_head;
-        memmove(conn->expected, conn->expected + conn->expected_head,
-                conn->expected_size * sizeof(*conn->expected));
-        conn->expected_head = 0;
-    }
-
-    if (conn->expected_size == conn->expected_room) {
-        size_t room = conn->expected_room == 0 ? 64 : conn->expected_room * 2;
-        struct expected *bigger = realloc(conn->expected, room * sizeof(*bigger));
-        if (bigger == NULL) {
-            conn->broken = true;
-            return;
-        }
-        conn->expected = bigger;
-        conn->expected_room = room;
-    }
 
     /* A broken connection writes nothing any more, so this command is never sent. */
     uint64_t end = conn->broken ? UINT64_MAX : conn->appended;
-    conn->expected[conn->expected_size++] = (struct expected){exchange, index, end};
-    if (exchange != NULL)
+    struct expected expected = {exchange, index, end};
+    if (append(conn, &conn->expected, EXPECTED_ROOM, &expected, sizeof(expected)) &&
+        exchange != NULL)
         exchange->outstanding++;
+}
+
+/* The copy outlives the queue: a handler may queue commands, which moves the array. */
+static struct expected take_expected(struct conn *conn)
+{
+    struct expected expected;
+
+    assert(bi_beanstalkd_conn_expects(conn));
+    memcpy(&expected, conn->expected.data + conn->expected.used, sizeof(expected));
+    conn->expected.used += sizeof(expected);
+    return expected;
 }
 
 void bi_beanstalkd_conn_vcommand(struct conn *conn, struct exchange *exchange, size_t index,
@@ -153,8 +86,7 @@ void bi_beanstalkd_conn_vcommand(struct conn *conn, struct exchange *exchange, s
     int size = vsnprintf(line, sizeof(line), format, args);
 
     assert(size > 0 && size < LINE_END);
-    append(conn, line, (size_t)size);
-    append(conn, "\r\n", 2);
+    append_line(conn, line, (size_t)size);
     expect(conn, exchange, index);
 }
 
@@ -169,12 +101,13 @@ void bi_beanstalkd_conn_command(struct conn *conn, struct exchange *exchange, si
 
 void bi_beanstalkd_conn_append_body(struct conn *conn, bide_slice body)
 {
-    append(conn, body.data, body.size);
-    append(conn, "\r\n", 2);
+    append_line(conn, body.data, body.size);
     /* The command ends with its body: if only the line was written, it was not executed. Broken:
      * the last expected reply may be that of an earlier command. */
-    if (!conn->broken && conn->expected_size > conn->expected_head)
-        last_expected(conn)->end = conn->appended;
+    if (!conn->broken && bi_beanstalkd_conn_expects(conn)) {
+        struct expected *last = (void *)(conn->expected.data + conn->expected.size - sizeof(*last));
+        last->end = conn->appended;
+    }
 }
 
 void bi_beanstalkd_conn_use(struct conn *conn, bide_slice topic)
@@ -190,20 +123,10 @@ void bi_beanstalkd_conn_use(struct conn *conn, bide_slice topic)
 
 /* ---- watch list ---- */
 
-static bool is_watched(const struct conn *conn, bide_slice topic)
+static bool contains(const bide_slice *names, size_t count, bide_slice name)
 {
-    const char *name = conn->watched;
-    for (size_t i = 0; i < conn->watched_count; i++, name += strlen(name) + 1)
-        if (strlen(name) == topic.size && memcmp(name, topic.data, topic.size) == 0)
-            return true;
-    return false;
-}
-
-static bool is_wanted(const char *name, const bide_slice *topics, size_t count)
-{
-    size_t size = strlen(name);
     for (size_t i = 0; i < count; i++)
-        if (topics[i].size == size && memcmp(topics[i].data, name, size) == 0)
+        if (names[i].size == name.size && memcmp(names[i].data, name.data, name.size) == 0)
             return true;
     return false;
 }
@@ -211,45 +134,75 @@ static bool is_wanted(const char *name, const bide_slice *topics, size_t count)
 /* Replaces the watch list by the topics without duplicates. False: out of memory, unchanged. */
 static bool set_watched(struct conn *conn, const bide_slice *topics, size_t count)
 {
-    size_t size = 0;
+    size_t size = count * sizeof(*topics);
 
     for (size_t i = 0; i < count; i++)
-        size += topics[i].size + 1;
+        size += topics[i].size;
 
-    char *names = malloc(size + 1);
-    if (names == NULL)
+    bide_slice *watched = malloc(size);
+    if (watched == NULL)
         return false;
 
-    free(conn->watched);
-    conn->watched = names;
-    conn->watched_size = conn->watched_count = 0;
-
+    char *to = (char *)(watched + count);
+    conn->watched_count = 0;
     for (size_t i = 0; i < count; i++) {
-        if (is_watched(conn, topics[i]))
+        if (contains(watched, conn->watched_count, topics[i]))
             continue;
-        memcpy(names + conn->watched_size, topics[i].data, topics[i].size);
-        names[conn->watched_size + topics[i].size] = 0;
-        conn->watched_size += topics[i].size + 1;
-        conn->watched_count++;
+        memcpy(to, topics[i].data, topics[i].size);
+        watched[conn->watched_count++] = (bide_slice){to, topics[i].size};
+        to += topics[i].size;
     }
+
+    free(conn->watched);
+    conn->watched = watched;
     return true;
 }
 
 /* Watches before it ignores: beanstalkd rejects ignoring the last tube. */
 void bi_beanstalkd_conn_watch(struct conn *conn, const bide_slice *topics, size_t count)
 {
+    assert(count > 0);
     for (size_t i = 0; i < count; i++)
-        if (!is_watched(conn, topics[i]))
+        if (!contains(conn->watched, conn->watched_count, topics[i]))
             bi_beanstalkd_conn_command(conn, NULL, 0, "watch %.*s", (int)topics[i].size,
                                        (const char *)topics[i].data);
 
-    const char *name = conn->watched;
-    for (size_t i = 0; i < conn->watched_count; i++, name += strlen(name) + 1)
-        if (!is_wanted(name, topics, count))
-            bi_beanstalkd_conn_command(conn, NULL, 0, "ignore %s", name);
+    for (size_t i = 0; i < conn->watched_count; i++)
+        if (!contains(topics, count, conn->watched[i]))
+            bi_beanstalkd_conn_command(conn, NULL, 0, "ignore %.*s", (int)conn->watched[i].size,
+                                       (const char *)conn->watched[i].data);
 
     if (!set_watched(conn, topics, count))
         conn->broken = true;
+}
+
+/* ---- new and free ---- */
+
+struct conn *bi_beanstalkd_conn_new(int fd)
+{
+    static const bide_slice tube = {"default", 7}; /* used and watched by every new connection */
+    struct conn *conn = calloc(1, sizeof(*conn));
+
+    assert(fd >= 0);
+    if (conn == NULL || !set_watched(conn, &tube, 1)) {
+        free(conn);
+        return NULL;
+    }
+    memcpy(conn->used, tube.data, tube.size);
+    conn->fd = fd;
+    conn->active = bi_clock_boot();
+    return conn;
+}
+
+void bi_beanstalkd_conn_free(struct conn *conn)
+{
+    assert(conn->leases == 0);
+    bi_remote_socket_close(conn->fd);
+    free(conn->watched);
+    free(conn->in.data);
+    free(conn->out.data);
+    free(conn->expected.data);
+    free(conn);
 }
 
 /* ---- writing ---- */
@@ -257,11 +210,11 @@ void bi_beanstalkd_conn_watch(struct conn *conn, const bide_slice *topics, size_
 void bi_beanstalkd_conn_write(struct conn *conn)
 {
     conn->want_write = false;
-    while (!conn->broken && conn->out_used < conn->out_size) {
-        ssize_t size = send(conn->fd, conn->out + conn->out_used, conn->out_size - conn->out_used,
-                            MSG_NOSIGNAL | MSG_DONTWAIT);
+    while (!conn->broken && conn->out.used < conn->out.size) {
+        ssize_t size = send(conn->fd, conn->out.data + conn->out.used,
+                            conn->out.size - conn->out.used, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (size > 0) {
-            conn->out_used += (size_t)size;
+            conn->out.used += (size_t)size;
             conn->written += (uint64_t)size;
             conn->active = bi_clock_boot(); /* the server reads, so it is alive */
             continue;
@@ -276,11 +229,6 @@ void bi_beanstalkd_conn_write(struct conn *conn)
 }
 
 /* ---- reading ---- */
-
-static bool has_data(const char *word)
-{
-    return strcmp(word, "OK") == 0 || strcmp(word, "FOUND") == 0 || strcmp(word, "RESERVED") == 0;
-}
 
 /* Splits a line into a word and up to two numbers. */
 static void parse_line(char *line, struct reply *reply)
@@ -307,11 +255,12 @@ static int next_reply(const struct conn *conn, char *line, struct reply *reply, 
 
     parse_line(line, reply);
     *total_size = size + 2;
-    if (!has_data(reply->word))
+    bool is_ok = bi_reply_is(reply, "OK");
+    if (!is_ok && !bi_reply_is(reply, "FOUND") && !bi_reply_is(reply, "RESERVED"))
         return 1;
 
     /* "OK <bytes>", but "FOUND <id> <bytes>" and "RESERVED <id> <bytes>". */
-    uint64_t bytes = reply->numbers[!bi_reply_is(reply, "OK")];
+    uint64_t bytes = reply->numbers[is_ok ? 0 : 1];
     if (bytes > DATA_MAX ||
         !bi_remote_socket_data(&conn->in, size + 2, (size_t)bytes, &reply->data))
         return -1;
@@ -335,7 +284,7 @@ void bi_beanstalkd_conn_read(struct conn *conn)
     for (int code = 1; code > 0;) {
         code = next_reply(conn, line, &reply, &total_size);
         /* A reply without a command is as bad as a malformed one: the framing is lost. */
-        if (code < 0 || (code > 0 && conn->expected_head == conn->expected_size)) {
+        if (code < 0 || (code > 0 && !bi_beanstalkd_conn_expects(conn))) {
             conn->broken = conn->eof = true;
             return;
         }
@@ -344,17 +293,16 @@ void bi_beanstalkd_conn_read(struct conn *conn)
             return;
 
         conn->in.used += total_size;
-        /* Copied: the handler may queue commands, which moves the array. */
-        struct expected expected = conn->expected[conn->expected_head++];
+        struct expected expected = take_expected(conn);
         bi_beanstalkd_exchange_handle_reply(&expected, &reply, true);
     }
 }
 
 void bi_beanstalkd_conn_fail_expected(struct conn *conn)
 {
-    while (conn->expected_head < conn->expected_size) {
+    while (bi_beanstalkd_conn_expects(conn)) {
         /* A command counts as sent when its last byte was written: only then can it be executed. */
-        struct expected expected = conn->expected[conn->expected_head++];
+        struct expected expected = take_expected(conn);
         bi_beanstalkd_exchange_handle_reply(&expected, NULL, expected.end <= conn->written);
     }
 }

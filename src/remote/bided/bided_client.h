@@ -81,8 +81,8 @@ struct bided {
     size_t out_written;                         /* bytes of out_head that are written */
     size_t in_flight;                           /* calls sent without reply that do not wait */
 
-    struct remote_input in; /* the I/O thread's */
-    size_t in_skip;         /* the next bytes to receive and discard: of a reply without memory */
+    struct remote_buffer in; /* the I/O thread's */
+    size_t in_skip;          /* the next bytes to receive and discard: of a reply without memory */
     bide_op ping;
 };
 
