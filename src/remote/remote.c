@@ -138,7 +138,7 @@ static int submit_one(struct remote *remote, bide_op *op)
     }
 }
 
-int bi_remote_submit(struct backend *backend, bide_op *const *ops, size_t n)
+static int submit_remote(struct backend *backend, bide_op *const *ops, size_t n)
 {
     struct remote *remote = remote_of(backend);
     int pending = 0;
@@ -167,7 +167,7 @@ int bi_remote_submit(struct backend *backend, bide_op *const *ops, size_t n)
 
 /* ---- cancel and shutdown ---- */
 
-void bi_remote_cancel(struct backend *backend, bide_op *op)
+static void cancel_remote(struct backend *backend, bide_op *op)
 {
     struct remote *remote = remote_of(backend);
 
@@ -182,7 +182,7 @@ void bi_remote_cancel(struct backend *backend, bide_op *op)
     bi_remote_unlock(remote);
 }
 
-void bi_remote_shutdown(struct backend *backend)
+static void shutdown_remote(struct backend *backend)
 {
     struct remote *remote = remote_of(backend);
 
@@ -211,11 +211,11 @@ void bi_remote_shutdown(struct backend *backend)
 
 /* ---- open and close ---- */
 
-void bi_remote_close(struct backend *backend)
+static void close_remote(struct backend *backend)
 {
     struct remote *remote = remote_of(backend);
 
-    bi_remote_shutdown(backend);
+    shutdown_remote(backend);
 
     pthread_mutex_lock(&remote->lock);
     assert(!remote->closing);
@@ -232,7 +232,7 @@ void bi_remote_close(struct backend *backend)
     assert(remote->first == NULL && remote->completed.head == NULL);
 }
 
-void bi_remote_free(struct backend *backend)
+static void free_remote(struct backend *backend)
 {
     struct remote *remote = remote_of(backend);
 
@@ -246,10 +246,18 @@ void bi_remote_free(struct backend *backend)
 }
 
 int bi_remote_open(struct remote *remote, const struct remote_client *client,
-                   const struct backend_ops *ops, const struct backend_context *context,
-                   const struct address *address, struct backend **out, char *error)
+                   const struct backend_context *context, const struct address *address,
+                   struct backend **out, char *error)
 {
-    remote->base.ops = ops;
+    remote->ops = (struct backend_ops){.scheme = client->scheme,
+                                       .capabilities = client->capabilities,
+                                       .may_block = true,
+                                       .submit = submit_remote,
+                                       .cancel = cancel_remote,
+                                       .shutdown = shutdown_remote,
+                                       .close = close_remote,
+                                       .free = free_remote};
+    remote->base.ops = &remote->ops;
     remote->client = client;
     remote->context = *context;
     remote->address = *address;
@@ -269,7 +277,7 @@ int bi_remote_open(struct remote *remote, const struct remote_client *client,
     if (failed != NULL) {
         snprintf(error, BIDE_ERROR_SIZE, "open: cannot create %s: %s", failed,
                  strerrordesc_np(errno));
-        bi_remote_free(&remote->base);
+        free_remote(&remote->base);
         return BIDE_ESYSTEM;
     }
 

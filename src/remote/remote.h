@@ -64,6 +64,9 @@ struct remote_op {
 
 /* The functions of a client. Those marked optional may be NULL. */
 struct remote_client {
+    const char *scheme;
+    uint32_t capabilities; /* a bit set of bide_capability */
+
     /* submit passes ops to start() on the submitting thread. Otherwise the I/O thread does. */
     bool starts_at_submit;
 
@@ -115,6 +118,7 @@ struct remote_client {
 
 struct remote {
     struct backend base;
+    struct backend_ops ops; /* of base */
     const struct remote_client *client;
     struct backend_context context;
     struct address address;
@@ -156,13 +160,8 @@ struct remote {
 /* Starts a connected client. Takes remote, which is zeroed but for the client's own state: on
  * failure client->free() has been called. */
 int bi_remote_open(struct remote *remote, const struct remote_client *client,
-                   const struct backend_ops *ops, const struct backend_context *context,
-                   const struct address *address, struct backend **out, char *error);
-int bi_remote_submit(struct backend *backend, bide_op *const *ops, size_t n);
-void bi_remote_cancel(struct backend *backend, bide_op *op);
-void bi_remote_shutdown(struct backend *backend);
-void bi_remote_close(struct backend *backend);
-void bi_remote_free(struct backend *backend);
+                   const struct backend_context *context, const struct address *address,
+                   struct backend **out, char *error);
 /* Ends the poll of the I/O thread. */
 void bi_remote_wake(const struct remote *remote);
 /* Releases the lock and passes completed ops to their owners. */

@@ -241,23 +241,24 @@ bool bi_remote_socket_reserve(struct remote_buffer *buffer, size_t more, size_t 
     if (buffer->room - buffer->size >= more)
         return true;
 
-    /* Move the rest to the front only if at least half is free: each byte is then moved O(1)
-     * times. */
-    if (buffer->used >= more && buffer->used >= buffer->size / 2) {
-        buffer->size -= buffer->used;
-        memmove(buffer->data, buffer->data + buffer->used, buffer->size);
-        buffer->used = 0;
-        return true;
+    /* Move the rest to the front only if at least half is free: each byte is then moved O(1) times.
+     * Otherwise grow; without memory the move is good enough. */
+    if (buffer->used < more || buffer->used < buffer->size / 2) {
+        size_t room = buffer->room == 0 ? first_room : buffer->room * 2;
+        if (room < buffer->size + more)
+            room = buffer->size + more;
+        unsigned char *data = realloc(buffer->data, room);
+        if (data != NULL) {
+            buffer->data = data;
+            buffer->room = room;
+        }
+        if (data != NULL || buffer->used < more)
+            return data != NULL;
     }
 
-    size_t room = buffer->room == 0 ? first_room : buffer->room * 2;
-    if (room < buffer->size + more)
-        room = buffer->size + more;
-    unsigned char *data = realloc(buffer->data, room);
-    if (data == NULL)
-        return false;
-    buffer->data = data;
-    buffer->room = room;
+    buffer->size -= buffer->used;
+    memmove(buffer->data, buffer->data + buffer->used, buffer->size);
+    buffer->used = 0;
     return true;
 }
 

@@ -171,15 +171,6 @@ static const struct remote_client client = {
     .free = free_fake,
 };
 
-static const struct backend_ops ops = {
-    .scheme = "fake",
-    .submit = bi_remote_submit,
-    .cancel = bi_remote_cancel,
-    .shutdown = bi_remote_shutdown,
-    .close = bi_remote_close,
-    .free = bi_remote_free,
-};
-
 /* ---- the test ---- */
 
 static void finish(bide_op *op)
@@ -215,8 +206,8 @@ static void open_fake(int64_t connect_timeout, int64_t answer_timeout)
     fake = calloc(1, sizeof(*fake));
     assert_non_null(fake);
     fake->event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    assert_int_equal(
-        bi_remote_open(&fake->remote, &client, &ops, &context, &address, &backend, error), BIDE_OK);
+    assert_int_equal(bi_remote_open(&fake->remote, &client, &context, &address, &backend, error),
+                     BIDE_OK);
     assert_ptr_equal(backend, &fake->remote.base);
 }
 
@@ -224,8 +215,8 @@ static void open_fake(int64_t connect_timeout, int64_t answer_timeout)
 
 static void close_fake(void)
 {
-    bi_remote_close(&fake->remote.base);
-    bi_remote_free(&fake->remote.base);
+    fake->remote.ops.close(&fake->remote.base);
+    fake->remote.ops.free(&fake->remote.base);
 }
 
 /* Changes the state of the server. */
@@ -255,7 +246,7 @@ static void submit(struct tested_op *tested, bide_op_kind kind, int64_t timeout_
     if (kind == BIDE_OP_RESERVE)
         tested->op.reserve = (bide_reserve_args){
             .topics = &topic, .topic_count = 1, .timeout_ms = timeout_ms, .job_max = 1};
-    bi_remote_submit(&fake->remote.base, list, 1);
+    fake->remote.ops.submit(&fake->remote.base, list, 1);
 }
 
 static bool is_pending(const struct tested_op *tested)
@@ -304,9 +295,9 @@ static void cancelled_op_is_not_sent_again(void **state)
     AWAIT(sent.starts == 1);
     SET(fake->holds = true);
     submit(&held, BIDE_OP_RESERVE, BIDE_FOREVER);
-    bi_remote_cancel(&fake->remote.base, &held.op);
+    fake->remote.ops.cancel(&fake->remote.base, &held.op);
     ends(&held, BIDE_CANCELLED, NULL);
-    bi_remote_cancel(&fake->remote.base, &sent.op);
+    fake->remote.ops.cancel(&fake->remote.base, &sent.op);
     assert_int_equal(sent.cancels, 1);
     assert_true(is_pending(&sent)); /* the server completes it */
     SET(fake->lost = true);
@@ -403,18 +394,18 @@ static void shutdown_rejects_reserves_and_close_completes_the_rest(void **state)
     AWAIT(reserve.starts == 1);
     SET(fake->holds = true);
     submit(&held, BIDE_OP_RESERVE, BIDE_FOREVER);
-    bi_remote_shutdown(&fake->remote.base);
+    fake->remote.ops.shutdown(&fake->remote.base);
     ends(&held, BIDE_CLOSED, NULL);
     submit(&late, BIDE_OP_RESERVE, 0);
     assert_int_equal(late.op.status, BIDE_CLOSED);
     assert_int_equal(reserve.cancels, 1);
 
     /* The server replies to nothing: after connect_timeout all end. */
-    bi_remote_close(&fake->remote.base);
+    fake->remote.ops.close(&fake->remote.base);
     assert_int_equal(put.op.status, BIDE_EUNKNOWN);
     assert_int_equal(stats.op.status, BIDE_CLOSED);
     assert_int_equal(reserve.op.status, BIDE_CLOSED);
-    bi_remote_free(&fake->remote.base);
+    fake->remote.ops.free(&fake->remote.base);
 }
 
 int main(void)

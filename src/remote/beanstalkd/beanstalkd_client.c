@@ -411,6 +411,8 @@ static void free_beanstalkd(struct remote *remote)
 }
 
 static const struct remote_client beanstalkd_client = {
+    .scheme = "beanstalk",
+    .capabilities = BIDE_CAN_SHARE,
     .check = check,
     .new_op = new_op,
     .prepare = prepare,
@@ -424,17 +426,6 @@ static const struct remote_client beanstalkd_client = {
     .poll = poll_for,
     .ready = ready,
     .free = free_beanstalkd,
-};
-
-static const struct backend_ops beanstalkd_ops = {
-    .may_block = true,
-    .capabilities = BIDE_CAN_SHARE,
-    .scheme = "beanstalk",
-    .submit = bi_remote_submit,
-    .cancel = bi_remote_cancel,
-    .shutdown = bi_remote_shutdown,
-    .close = bi_remote_close,
-    .free = bi_remote_free,
 };
 
 int bi_beanstalkd_client_open(const struct backend_context *context, const struct address *address,
@@ -452,6 +443,5 @@ int bi_beanstalkd_client_open(const struct backend_context *context, const struc
 
     beanstalkd->main = conn;
     bi_keyed_hash_generate_secret(&beanstalkd->secret);
-    return bi_remote_open(&beanstalkd->remote, &beanstalkd_client, &beanstalkd_ops, context,
-                          address, out, error);
+    return bi_remote_open(&beanstalkd->remote, &beanstalkd_client, context, address, out, error);
 }

@@ -109,7 +109,7 @@ static void connected(struct remote *remote)
 {
     struct bided *bided = bi_bided_of(remote);
 
-    assert(bided->out_head == NULL && bided->in.size == 0);
+    assert(bided->out.head == NULL && bided->in.size == 0 && bided->in_flight == 0);
     bi_bided_event_stream_restore(bided);
     bi_bided_topic_ref_restore(bided);
 }
@@ -190,20 +190,16 @@ static void disconnect(struct remote *remote, const char *reason)
 static bool ping(struct remote *remote)
 {
     struct bided *bided = bi_bided_of(remote);
+    static const bide_op op = {.kind = BIDE_OP_PING};
 
     /* The last ping has no reply yet; the server may have sent a part of a long reply since. */
-    if (bided->ping.private_.waiter != NULL)
+    if (bided->ping != NULL)
         return true;
 
-    memset(&bided->ping, 0, sizeof(bided->ping));
-    bided->ping.kind = BIDE_OP_PING;
-    struct request *request = bi_bided_request_new_internal(bided, &bided->ping);
-    if (request == NULL)
+    bided->ping = bi_bided_request_new_internal(bided, &op);
+    if (bided->ping == NULL)
         return false;
-
-    /* Urgent and not counted in flight: the ping must not wait behind calls that the server may
-     * never reply to. */
-    bi_bided_send_ping(bided, request);
+    bi_bided_send_call(bided, bided->ping);
     bi_bided_send_flush(bided);
     return true;
 }
@@ -249,7 +245,7 @@ static void free_bided(struct remote *remote)
     bi_bided_send_clear(bided);
     bi_bided_event_stream_free_all(bided);
     bi_bided_topic_ref_free_all(bided);
-    bi_bided_request_free_tags(&bided->tags);
+    free(bided->tags.slots);
     free(bided->in.data);
     pthread_cond_destroy(&bided->send_idle);
     if (bided->fd >= 0)
@@ -258,6 +254,8 @@ static void free_bided(struct remote *remote)
 }
 
 static const struct remote_client bided_client = {
+    .scheme = "beanstalk",
+    .capabilities = BIDE_CAN_PASS_LEASES | BIDE_CAN_SHARE | BIDE_CAN_ALL_OPS,
     .starts_at_submit = true,
     .new_op = new_op,
     .prepare = prepare,
@@ -276,17 +274,6 @@ static const struct remote_client bided_client = {
     .free = free_bided,
 };
 
-static const struct backend_ops bided_ops = {
-    .may_block = true,
-    .capabilities = BIDE_CAN_PASS_LEASES | BIDE_CAN_SHARE | BIDE_CAN_ALL_OPS,
-    .scheme = "beanstalk",
-    .submit = bi_remote_submit,
-    .cancel = bi_remote_cancel,
-    .shutdown = bi_remote_shutdown,
-    .close = bi_remote_close,
-    .free = bi_remote_free,
-};
-
 int bi_bided_client_open(const struct backend_context *context, const struct address *address,
                          int fd, struct backend **out, char *error)
 {
@@ -300,5 +287,5 @@ int bi_bided_client_open(const struct backend_context *context, const struct add
 
     bided->fd = fd;
     pthread_cond_init(&bided->send_idle, NULL);
-    return bi_remote_open(&bided->remote, &bided_client, &bided_ops, context, address, out, error);
+    return bi_remote_open(&bided->remote, &bided_client, context, address, out, error);
 }

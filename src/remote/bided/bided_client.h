@@ -42,7 +42,7 @@ struct outgoing {
 struct request {
     struct remote_op base;
     bide_op *substitute;         /* sent instead of the op; owned */
-    bide_op *internal_op;        /* the op of an internal request; owned, or NULL */
+    bide_op *internal_op;        /* of an internal request; owned */
     struct event_stream *stream; /* of subscribe, events, unsubscribe; one reference */
     struct topic_ref *topic_ref; /* of topic_ref; owned */
     uint32_t tag;                /* 0: none */
@@ -58,11 +58,18 @@ struct request {
     uint64_t number;               /* of the stream, from the reply to a subscribe */
 };
 
+struct out_queue {
+    struct outgoing *head, *tail;
+};
+
 /* Requests by tag. Tags are small numbers, reused at once. */
 struct tags {
-    struct request **requests; /* index: tag - 1 */
-    uint32_t *unused;          /* a stack */
-    uint32_t count, room, unused_count;
+    struct tag_slot {
+        struct request *request; /* NULL: unused */
+        uint32_t next_unused;    /* a tag; 0: none */
+    } * slots;                   /* index: tag - 1 */
+    uint32_t count, room;
+    uint32_t unused; /* the first of a list */
 };
 
 struct bided {
@@ -74,16 +81,15 @@ struct bided {
     struct topic_ref *topic_refs;
 
     int fd;
-    bool sending; /* a thread is writing: the socket must stay open */
-    bool blocked; /* the socket is full: the I/O thread continues */
-    struct outgoing *out_head, *out_tail;
-    struct outgoing *urgent_head, *urgent_tail; /* written before the others */
-    size_t out_written;                         /* bytes of out_head that are written */
-    size_t in_flight;                           /* calls sent without reply that do not wait */
+    bool sending;                 /* a thread is writing: the socket must stay open */
+    bool blocked;                 /* the socket is full: the I/O thread continues */
+    struct out_queue out, urgent; /* urgent items are written before the others */
+    size_t out_written;           /* bytes of the first item of out that are written */
+    size_t in_flight;             /* calls sent without reply that do not wait */
 
     struct remote_buffer in; /* the I/O thread's */
     size_t in_skip;          /* the next bytes to receive and discard: of a reply without memory */
-    bide_op ping;
+    struct request *ping;    /* without a reply yet; NULL: none */
 };
 
 static inline struct bided *bi_bided_of(struct remote *remote)
@@ -101,8 +107,8 @@ static inline struct request *bi_request_of(struct remote_op *op)
 /* Creates a request for an op, and encodes it. Called without the lock, on the submitting
  * thread. shut: it may neither wait nor reserve jobs. NULL: out of memory. */
 struct request *bi_bided_request_new(const struct bided *bided, bide_op *op, bool shut);
-/* The same for an op of the client itself, with a tag and listed; to be sent at once. */
-struct request *bi_bided_request_new_internal(struct bided *bided, bide_op *op);
+/* The same for a copy of an op of the client itself, with a tag and listed; to be sent at once. */
+struct request *bi_bided_request_new_internal(struct bided *bided, const bide_op *op);
 void bi_bided_request_free(struct request *request);
 /* Encodes the arguments, again if they were encoded before. False: out of memory. */
 bool bi_bided_request_encode(const struct bided *bided, struct request *request,
@@ -116,14 +122,12 @@ void bi_bided_request_write_header(struct request *request);
 struct request *bi_bided_request_find(const struct bided *bided, uint64_t tag);
 /* Frees a request that is not listed, now or when its queued cancel line has been written. */
 void bi_bided_request_release(struct bided *bided, struct request *request);
-void bi_bided_request_free_tags(struct tags *tags);
 
 /* ---- sending (with the lock) ---- */
 
-/* Queues a call. Calls are written in order, at most BI_RPC_IN_FLIGHT_MAX of them in flight. */
+/* Queues a call. Calls are written in order, at most BI_RPC_IN_FLIGHT_MAX of them in flight. A ping
+ * is written ahead of others, without regard to that limit. */
 void bi_bided_send_call(struct bided *bided, struct request *request);
-/* Queues an internal call ahead of others, without regard to that limit. */
-void bi_bided_send_ping(struct bided *bided, struct request *request);
 void bi_bided_send_cancel(struct bided *bided, struct request *request);
 /* Writes the queue, unless another thread does. Releases the lock meanwhile. */
 void bi_bided_send_flush(struct bided *bided);

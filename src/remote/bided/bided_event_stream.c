@@ -31,7 +31,6 @@ struct event_stream {
     uint32_t kinds, capacity;
     size_t topic_size;
     char topic[BIDE_TOPIC_MAX];
-    bide_op op; /* the internal subscribe that restores it */
 };
 
 static bide_subscription *handle_of(const struct event_stream *stream)
@@ -83,13 +82,11 @@ static int report_lost(bide_op *op, struct event_stream *stream)
 /* Queues the internal subscribe. False: out of memory. */
 static bool resubscribe(struct bided *bided, struct event_stream *stream)
 {
-    memset(&stream->op, 0, sizeof(stream->op));
-    stream->op.kind = BIDE_OP_SUBSCRIBE;
-    stream->op.subscription.topic = (bide_slice){stream->topic, stream->topic_size};
-    stream->op.subscription.kinds = stream->kinds;
-    stream->op.subscription.capacity = stream->capacity;
-
-    struct request *request = bi_bided_request_new_internal(bided, &stream->op);
+    const bide_op op = {.kind = BIDE_OP_SUBSCRIBE,
+                        .subscription = {.topic = {stream->topic, stream->topic_size},
+                                         .kinds = stream->kinds,
+                                         .capacity = stream->capacity}};
+    struct request *request = bi_bided_request_new_internal(bided, &op);
     if (request == NULL)
         return false;
 

@@ -21,39 +21,27 @@
 
 /* ---- tags ---- */
 
-static bool grow_tags(struct tags *tags)
-{
-    uint32_t room = tags->room == 0 ? 64 : tags->room * 2;
-    struct request **requests = realloc(tags->requests, room * sizeof(struct request *));
-
-    /* Keep each array that was moved, even if the other realloc fails. Their size is `room`,
-     * and it grows when both have grown. */
-    if (requests != NULL)
-        tags->requests = requests;
-
-    uint32_t *unused = realloc(tags->unused, room * sizeof(uint32_t));
-    if (unused != NULL)
-        tags->unused = unused;
-
-    if (requests == NULL || unused == NULL)
-        return false;
-    tags->room = room;
-    return true;
-}
-
 bool bi_bided_request_allocate_tag(struct bided *bided, struct request *request)
 {
     struct tags *tags = &bided->tags;
 
     assert(request->tag == 0);
-    if (tags->unused_count > 0)
-        request->tag = tags->unused[--tags->unused_count];
-    else if (tags->count < tags->room || grow_tags(tags))
+    if (tags->unused != 0) {
+        request->tag = tags->unused;
+        tags->unused = tags->slots[request->tag - 1].next_unused;
+    } else {
+        if (tags->count == tags->room) {
+            uint32_t room = tags->room == 0 ? 64 : tags->room * 2;
+            struct tag_slot *slots = realloc(tags->slots, room * sizeof(*slots));
+            if (slots == NULL)
+                return false;
+            tags->slots = slots;
+            tags->room = room;
+        }
         request->tag = ++tags->count;
-    else
-        return false;
+    }
 
-    tags->requests[request->tag - 1] = request;
+    tags->slots[request->tag - 1].request = request;
     return true;
 }
 
@@ -68,21 +56,15 @@ void bi_bided_request_release_tag(struct bided *bided, struct request *request)
 
     /* The tag can be reused at once. A cancel of this request that is still queued is written
      * before any call that is queued later, so it cannot hit the next owner of the tag. */
-    tags->requests[request->tag - 1] = NULL;
-    /* grow_tags() sized this array for every tag, so a release cannot fail. */
-    tags->unused[tags->unused_count++] = request->tag;
+    assert(tags->slots[request->tag - 1].request == request);
+    tags->slots[request->tag - 1] = (struct tag_slot){NULL, tags->unused};
+    tags->unused = request->tag;
     request->tag = 0;
 }
 
 struct request *bi_bided_request_find(const struct bided *bided, uint64_t tag)
 {
-    return tag == 0 || tag > bided->tags.count ? NULL : bided->tags.requests[tag - 1];
-}
-
-void bi_bided_request_free_tags(struct tags *tags)
-{
-    free(tags->requests);
-    free(tags->unused);
+    return tag == 0 || tag > bided->tags.count ? NULL : bided->tags.slots[tag - 1].request;
 }
 
 /* ---- encoding ---- */
@@ -96,17 +78,6 @@ static void apply_default_ttr(bide_put_item *item, bide_put_options *copy, int64
     *copy = item->options != NULL ? *item->options : init;
     copy->ttr_ms = ttr_ms;
     item->options = copy;
-}
-
-static int encode_put(bide_op *op, int64_t ttr_ms, struct op_bytes *out)
-{
-    const bide_put_options *original = op->put.options;
-    bide_put_options copy;
-    apply_default_ttr(&op->put, &copy, ttr_ms);
-    /* The op belongs to the caller. Its options pointer is replaced for the encoding only. */
-    int code = bi_op_codec_encode(op, 0, out);
-    op->put.options = original;
-    return code;
 }
 
 static int encode_put_many(bide_op *op, int64_t ttr_ms, struct op_bytes *out)
@@ -131,42 +102,30 @@ static int encode_put_many(bide_op *op, int64_t ttr_ms, struct op_bytes *out)
     return code;
 }
 
-static int encode_update(bide_op *op, int64_t ttr_ms, struct op_bytes *out)
-{
-    int64_t original = op->update.ttr_ms;
-    if (original == 0)
-        op->update.ttr_ms = ttr_ms;
-    int code = bi_op_codec_encode(op, 0, out);
-    op->update.ttr_ms = original;
-    return code;
-}
-
-/* After shutdown no op waits: timeout 0 is encoded in place of the op's own. */
-static int encode_without_wait(bide_op *op, uint64_t stream_id, struct op_bytes *out)
-{
-    int64_t *timeout = bi_op_timeout(op);
-    int64_t original = *timeout;
-    *timeout = 0;
-    int code = bi_op_codec_encode(op, stream_id, out);
-    *timeout = original;
-    return code;
-}
-
+/* Encodes the op with what differs from the caller's: after shutdown no op waits, and the client's
+ * own default_ttr applies. */
 static int encode(const struct bided *bided, const struct request *request, uint64_t stream_id,
                   struct op_bytes *out)
 {
     bide_op *op = request->substitute != NULL ? request->substitute : request->base.op;
     int64_t ttr_ms = bided->remote.context.requested.default_ttr_ms;
+    bool without_wait = request->base.shut && request->substitute == NULL;
 
-    if (request->base.shut && request->substitute == NULL)
-        return encode_without_wait(op, stream_id, out);
-    if (ttr_ms != 0 && op->kind == BIDE_OP_PUT)
-        return encode_put(op, ttr_ms, out);
-    if (ttr_ms != 0 && op->kind == BIDE_OP_PUT_MANY)
+    if (ttr_ms == 0 && !without_wait)
+        return bi_op_codec_encode(op, stream_id, out);
+    if (op->kind == BIDE_OP_PUT_MANY)
         return encode_put_many(op, ttr_ms, out);
-    if (ttr_ms != 0 && op->kind == BIDE_OP_UPDATE)
-        return encode_update(op, ttr_ms, out);
-    return bi_op_codec_encode(op, stream_id, out);
+
+    /* The op belongs to the caller: change a copy, which borrows all that it points to. */
+    bide_op copy = *op;
+    bide_put_options options;
+    if (without_wait)
+        *bi_op_timeout(&copy) = 0;
+    else if (op->kind == BIDE_OP_PUT)
+        apply_default_ttr(&copy.put, &options, ttr_ms);
+    else if (op->kind == BIDE_OP_UPDATE && copy.update.ttr_ms == 0)
+        copy.update.ttr_ms = ttr_ms;
+    return bi_op_codec_encode(&copy, stream_id, out);
 }
 
 static bool append_crlf(struct op_bytes *bytes)
@@ -259,17 +218,26 @@ struct request *bi_bided_request_new(const struct bided *bided, bide_op *op, boo
     return request;
 }
 
-struct request *bi_bided_request_new_internal(struct bided *bided, bide_op *op)
+struct request *bi_bided_request_new_internal(struct bided *bided, const bide_op *op)
 {
-    struct request *request = bi_bided_request_new(bided, op, false);
+    bide_op *copy = malloc(sizeof(*copy));
+    struct request *request = NULL;
 
-    if (request == NULL)
+    if (copy != NULL) {
+        *copy = *op;
+        request = bi_bided_request_new(bided, copy, false);
+    }
+    if (request == NULL) {
+        free(copy);
         return NULL;
+    }
+
+    request->internal_op = copy;
+    request->base.internal = true;
     if (!bi_bided_request_allocate_tag(bided, request)) {
         bi_bided_request_free(request);
         return NULL;
     }
-    request->base.internal = true;
     bi_remote_op_add(&bided->remote, &request->base);
     return request;
 }
@@ -287,6 +255,8 @@ void bi_bided_request_release(struct bided *bided, struct request *request)
 {
     bi_bided_request_release_tag(bided, request);
     bi_bided_event_stream_release(request);
+    if (bided->ping == request)
+        bided->ping = NULL;
     request->answered = true;
     /* A queued cancel line lies in the request; send frees the request after writing it. */
     if (!request->cancel.queued)

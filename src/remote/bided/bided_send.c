@@ -19,48 +19,39 @@
 #define IOV_MAX_COUNT 64
 #define WRITES_MAX    8
 
-static void append(struct outgoing **head, struct outgoing **tail, struct outgoing *outgoing)
+static void enqueue(struct out_queue *queue, struct outgoing *outgoing)
 {
+    assert(!outgoing->queued);
     outgoing->next = NULL;
     outgoing->queued = true;
-    *(*head != NULL ? &(*tail)->next : head) = outgoing;
-    *tail = outgoing;
-}
-
-static void enqueue(struct bided *bided, struct outgoing *outgoing)
-{
-    append(&bided->out_head, &bided->out_tail, outgoing);
-}
-
-static void enqueue_urgent(struct bided *bided, struct outgoing *outgoing)
-{
-    append(&bided->urgent_head, &bided->urgent_tail, outgoing);
+    *(queue->head != NULL ? &queue->tail->next : &queue->head) = outgoing;
+    queue->tail = outgoing;
 }
 
 /* Moves urgent items to the front, behind an item that is partly written. Not during a write: the
  * queue must then begin with what is being written. */
 static void merge_urgent(struct bided *bided)
 {
-    if (bided->urgent_head == NULL)
+    struct out_queue *out = &bided->out, *urgent = &bided->urgent;
+    if (urgent->head == NULL)
         return;
 
-    struct outgoing *first = bided->out_written > 0 ? bided->out_head : NULL;
-    struct outgoing **slot = first != NULL ? &first->next : &bided->out_head;
+    struct outgoing *first = bided->out_written > 0 ? out->head : NULL;
+    struct outgoing **slot = first != NULL ? &first->next : &out->head;
 
-    bided->urgent_tail->next = *slot;
+    urgent->tail->next = *slot;
     if (*slot == NULL)
-        bided->out_tail = bided->urgent_tail;
-    *slot = bided->urgent_head;
-    bided->urgent_head = bided->urgent_tail = NULL;
+        out->tail = urgent->tail;
+    *slot = urgent->head;
+    *urgent = (struct out_queue){NULL, NULL};
 }
 
 static struct outgoing *dequeue(struct bided *bided)
 {
-    struct outgoing *first = bided->out_head;
+    struct outgoing *first = bided->out.head;
 
-    bided->out_head = first->next;
-    if (bided->out_head == NULL)
-        bided->out_tail = NULL;
+    assert(first != NULL && first->queued);
+    bided->out.head = first->next;
     bided->out_written = 0;
     first->queued = false;
     return first;
@@ -68,18 +59,11 @@ static struct outgoing *dequeue(struct bided *bided)
 
 void bi_bided_send_call(struct bided *bided, struct request *request)
 {
-    assert(!request->base.started && !request->sent);
+    assert(!request->base.started && !request->sent && request->tag != 0);
     request->base.started = true;
     bi_bided_request_write_header(request);
-    enqueue(bided, &request->call);
-}
-
-void bi_bided_send_ping(struct bided *bided, struct request *request)
-{
-    assert(!request->base.started && !request->sent);
-    request->base.started = true;
-    bi_bided_request_write_header(request);
-    enqueue_urgent(bided, &request->call);
+    /* A ping must not wait behind calls that the server may never reply to. */
+    enqueue(request == bided->ping ? &bided->urgent : &bided->out, &request->call);
 }
 
 /* Waiting and internal calls do not count: a waiting reserve must not block later calls. */
@@ -100,10 +84,7 @@ void bi_bided_send_cancel(struct bided *bided, struct request *request)
 
     /* A cancel must not overtake its own call. If the call has been written, the cancel may
      * overtake everything else. */
-    if (request->sent)
-        enqueue_urgent(bided, &request->cancel);
-    else
-        enqueue(bided, &request->cancel);
+    enqueue(request->sent ? &bided->urgent : &bided->out, &request->cancel);
 }
 
 /* Removes the first item: all its bytes have been written. */
@@ -136,7 +117,7 @@ static bool may_send(const struct bided *bided, const struct outgoing *outgoing,
                      size_t queued_before)
 {
     const struct request *request = outgoing->request;
-    bool started = outgoing == bided->out_head && bided->out_written > 0;
+    bool started = outgoing == bided->out.head && bided->out_written > 0;
     return started || outgoing != &request->call || !counts_in_flight(request) ||
            bided->in_flight + queued_before < BI_RPC_IN_FLIGHT_MAX;
 }
@@ -144,7 +125,7 @@ static bool may_send(const struct bided *bided, const struct outgoing *outgoing,
 static void advance(struct bided *bided, size_t written)
 {
     while (written > 0) {
-        size_t left = bided->out_head->size - bided->out_written;
+        size_t left = bided->out.head->size - bided->out_written;
         if (written < left) {
             bided->out_written += written;
             return;
@@ -162,7 +143,7 @@ static ssize_t write_some(struct bided *bided)
     size_t count = 0;
     size_t skip = bided->out_written;
 
-    for (struct outgoing *each = bided->out_head;
+    for (struct outgoing *each = bided->out.head;
          each != NULL && count < IOV_MAX_COUNT && may_send(bided, each, count);
          each = each->next, skip = 0) {
         /* sendmsg() only reads the data, but iov_base is not const. */
@@ -193,7 +174,7 @@ void bi_bided_send_flush(struct bided *bided)
     for (int round = 0;; round++) {
         merge_urgent(bided);
         /* Calls above the in-flight limit stay queued; the next reply flushes them. */
-        if (bided->out_head == NULL || !may_send(bided, bided->out_head, 0))
+        if (bided->out.head == NULL || !may_send(bided, bided->out.head, 0))
             break;
 
         ssize_t written = round < WRITES_MAX ? write_some(bided) : 0;
@@ -226,7 +207,7 @@ void bi_bided_send_wait_idle(struct bided *bided)
 void bi_bided_send_clear(struct bided *bided)
 {
     merge_urgent(bided);
-    while (bided->out_head != NULL) {
+    while (bided->out.head != NULL) {
         struct outgoing *first = dequeue(bided);
         /* All other requests are still listed and are resent or completed by the caller. */
         if (first == &first->request->cancel && first->request->answered)

@@ -59,33 +59,18 @@ void bi_bided_topic_ref_complete(struct bided *bided, struct request *request)
     free(removed);
 }
 
-static bool restore_ref(struct bided *bided, const struct topic_ref *topic_ref)
-{
-    bide_op *op = calloc(1, sizeof(*op));
-
-    if (op == NULL)
-        return false;
-
-    op->kind = BIDE_OP_TOPIC_REF;
-    op->topic.topic = (bide_slice){topic_ref->topic, topic_ref->size};
-    op->topic.delta = 1;
-
-    struct request *request = bi_bided_request_new_internal(bided, op);
-    if (request == NULL) {
-        free(op);
-        return false;
-    }
-
-    request->internal_op = op;
-    bi_bided_send_call(bided, request);
-    return true;
-}
-
 void bi_bided_topic_ref_restore(struct bided *bided)
 {
-    for (struct topic_ref *each = bided->topic_refs; each != NULL; each = each->next)
-        if (!restore_ref(bided, each))
+    for (const struct topic_ref *each = bided->topic_refs; each != NULL; each = each->next) {
+        const bide_op op = {.kind = BIDE_OP_TOPIC_REF,
+                            .topic = {.topic = {each->topic, each->size}, .delta = 1}};
+        struct request *request = bi_bided_request_new_internal(bided, &op);
+
+        if (request != NULL)
+            bi_bided_send_call(bided, request);
+        else
             bided->remote.broken = true; /* out of memory: reconnect and try again */
+    }
 }
 
 void bi_bided_topic_ref_free_all(struct bided *bided)
