@@ -15,18 +15,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Opens a pipeline for one op of this kind, whose arguments the caller fills in and submits. NULL: an
- * error was reported. */
-static struct ordered_pipeline *begin_op(const struct cli *cli, bide_op_kind kind, bide_op **op)
-{
-    struct ordered_pipeline *pipeline = bi_ordered_pipeline_new(cli, cli->queue, NULL, NULL);
-    if (pipeline == NULL)
-        return NULL;
-    *op = &bi_ordered_pipeline_get_slot(pipeline, 0)->op;
-    (*op)->kind = kind;
-    return pipeline;
-}
-
 /* ---- backup ---- */
 
 /* Runs before the queue is opened, which may load for a minute. */
@@ -71,7 +59,6 @@ static int print_backup(const struct cli *cli)
     struct stat file = {.st_size = 0};
     bool damaged = bi_connect_damage_count(cli->queue) > 0;
     int exit = damaged ? BI_EXIT_PARTIAL : BI_EXIT_OK;
-    char size[32];
 
     if (stat(cli->words[0], &file) != 0)
         return bi_cli_error(
@@ -85,36 +72,34 @@ static int print_backup(const struct cli *cli)
         int printed = print_backup_json(cli, (json_int_t)file.st_size);
         return printed == BI_EXIT_OK ? exit : printed;
     }
-    bi_print_size(size, (uint64_t)file.st_size);
     bi_cli_note(cli, "%s is a copy of the %squeue, %s", cli->words[0], damaged ? "damaged " : "",
-                size);
+                bi_text_size((uint64_t)file.st_size).s);
     return exit;
 }
 
 /* The copy is completed after a signal: a part of one is of no use. */
+static bool on_wait_backup(void *user)
+{
+    static bool noted;
+
+    if (bi_interrupted() && !noted)
+        bi_cli_note(user, "completing the copy; press Ctrl-C again to stop at once");
+    noted = bi_interrupted();
+    return true;
+}
+
 static int run_backup(struct cli *cli)
 {
     static char path[PATH_MAX];
+    bide_op op = {.kind = BIDE_OP_BACKUP, .backup = {.path = path}};
 
     if (!make_absolute(path, sizeof(path), cli->words[0]))
         return bi_cli_error(cli, BI_EXIT_FAILED, "%.200s: %s", cli->words[0], strerror(errno));
-
-    bide_op *op;
-    int exit = BI_EXIT_OK;
-    struct ordered_pipeline *pipeline = begin_op(cli, BIDE_OP_BACKUP, &op);
-    if (pipeline == NULL)
-        return BI_EXIT_FAILED;
-    op->backup.path = path;
-    bi_ordered_pipeline_submit(pipeline);
-    while (!bi_ordered_pipeline_wait(pipeline, -1))
-        if (bi_interrupted())
-            bi_cli_note(cli, "completing the copy; press Ctrl-C again to stop at once");
-
-    if (op->status == BIDE_OK)
+    int exit = bi_ordered_pipeline_run_op(cli, &op, on_wait_backup, cli);
+    if (exit == BI_EXIT_OK && op.status == BIDE_OK)
         exit = print_backup(cli);
-    else if (!bi_interrupted())
-        exit = bi_cli_report(cli, NULL, op->status, op->error);
-    bi_ordered_pipeline_free(pipeline);
+    else if (exit == BI_EXIT_OK && !bi_interrupted())
+        exit = bi_cli_report(cli, NULL, op.status, op.error);
     return exit == BI_EXIT_OK && bi_interrupted() ? bi_interrupt_exit() : exit;
 }
 
@@ -163,34 +148,28 @@ static int print_check(const struct cli *cli, const bide_check_report *report)
                         cli->shown);
 }
 
+static bool on_wait_check(void *progress)
+{
+    bi_progress_set_elapsed(progress);
+    return !bi_interrupted();
+}
+
 static int run_check(struct cli *cli)
 {
     static bide_check_report report; /* the queue writes to it also if the wait is interrupted */
+    bide_op op = {.kind = BIDE_OP_CHECK, .check = {.report = &report}};
     struct progress progress;
-    bide_op *op;
-    int exit;
 
-    struct ordered_pipeline *pipeline = begin_op(cli, BIDE_OP_CHECK, &op);
-    if (pipeline == NULL)
-        return BI_EXIT_FAILED;
-    op->check = (bide_check_args){.report = &report};
-    bi_ordered_pipeline_submit(pipeline);
     bi_progress_begin(&progress, cli, "checking", 0);
-    while (!bi_ordered_pipeline_wait(pipeline, 200) && !bi_interrupted())
-        bi_progress_set_elapsed(&progress);
+    int exit = bi_ordered_pipeline_run_op(cli, &op, on_wait_check, &progress);
     bi_progress_end(&progress);
-
-    if (op->status == BIDE_PENDING) {
+    if (exit != BI_EXIT_OK)
+        return exit;
+    if (op.status == BIDE_OK)
+        return print_check(cli, &report);
+    if (op.status == BIDE_PENDING)
         bi_cli_note(cli, "interrupted; the check is not complete");
-        exit = bi_interrupt_exit();
-    } else if (op->status == BIDE_OK) {
-        exit = print_check(cli, &report);
-    } else {
-        exit = bi_interrupted() ? bi_interrupt_exit()
-                                : bi_cli_report(cli, NULL, op->status, op->error);
-    }
-    bi_ordered_pipeline_abandon(pipeline);
-    return exit;
+    return bi_interrupted() ? bi_interrupt_exit() : bi_cli_report(cli, NULL, op.status, op.error);
 }
 
 const struct verb bi_verb_check = {

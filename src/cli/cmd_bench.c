@@ -273,7 +273,6 @@ static int show(struct bench *bench)
     uint64_t p90 = bi_histogram_quantile(&bench->steps, 0.9);
     uint64_t p99 = bi_histogram_quantile(&bench->steps, 0.99);
     struct table *table = bench->table;
-    char text[32];
 
     if (bench->cli->json)
         return bi_cli_print_json(
@@ -289,8 +288,7 @@ static int show(struct bench *bench)
     bi_table_cell(table, BI_STYLE_OFF, "%-21s", bench->phase->title);
     bi_table_number(table, BI_STYLE_OFF, done);
     bi_table_cell(table, BI_STYLE_OFF, "%8.3f", bench->seconds);
-    bi_print_count(bench->cli, text, rate);
-    bi_table_cell(table, BI_STYLE_GOOD, "%9s", text);
+    bi_table_cell(table, BI_STYLE_GOOD, "%9s", bi_text_count(bench->cli, rate).s);
     add_duration(table, p50);
     add_duration(table, p90);
     add_duration(table, p99);

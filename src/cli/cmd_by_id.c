@@ -46,15 +46,13 @@ static int check_touch(const struct cli *cli)
 
 static void print_touch(const struct cli *cli, const bide_op *op, uint64_t id)
 {
-    char left[BI_DATETIME_SIZE];
-
-    bi_duration_format(left, op->touch.left_ms);
     if (cli->json)
         bi_cli_print_json(cli, json_pack("{s:I, s:s, s:I, s:b}", "id", (json_int_t)id, "verb",
                                          "touch", "left_ms", (json_int_t)op->touch.left_ms,
                                          "cancel_wanted", op->status == BIDE_CANCEL_WANTED));
     else if (cli->out_terminal)
-        printf("job %llu is yours for another %s\n", (unsigned long long)id, left);
+        printf("job %llu is yours for another %s\n", (unsigned long long)id,
+               bi_text_duration(op->touch.left_ms).s);
 }
 
 static const struct id_verb touch_row = {
@@ -255,9 +253,7 @@ static bide_op fail = {.kind = BIDE_OP_FAIL, .fail = {.retry_in_ms = BIDE_KEEP}}
 static void print_fail(const struct cli *cli, const bide_op *op, uint64_t id)
 {
     const char *state = bide_state_name(op->fail.state);
-    char delay[BI_DATETIME_SIZE];
 
-    bi_duration_format(delay, op->fail.delay_ms);
     if (cli->json)
         bi_cli_print_json(cli,
                           json_pack("{s:I, s:s, s:s, s:I}", "id", (json_int_t)id, "verb", "fail",
@@ -265,7 +261,8 @@ static void print_fail(const struct cli *cli, const bide_op *op, uint64_t id)
     else if (!cli->out_terminal)
         printf("%s\n", state);
     else if (op->fail.state == BIDE_STATE_DELAYED)
-        printf("job %llu is tried again in %s\n", (unsigned long long)id, delay);
+        printf("job %llu is tried again in %s\n", (unsigned long long)id,
+               bi_text_duration(op->fail.delay_ms).s);
     else
         printf("job %llu is %s\n", (unsigned long long)id, state);
 }

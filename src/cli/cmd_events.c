@@ -56,12 +56,10 @@ static int show(const struct cli *cli, const bide_event *event)
             cli, json_pack("{s:s, s:s, s:I, s:s, s:I}", "kind", bide_event_name(event->kind),
                            "state", bide_state_name(event->state), "id", (json_int_t)event->id,
                            "topic", event->topic, "at_ms", (json_int_t)event->at_ms));
-    enum bi_print_style style = bi_print_state_style(event->state);
-    const char *on = style == BI_STYLE_OFF ? "" : bi_print_style(cli, style);
+    struct styled_state state = bi_print_styled_state(cli, event->state);
     bi_datetime_format_rfc3339(at, event->at_ms);
-    printf("%s  %-13s  %s%-8s%s  %10llu  %s\n", at, bide_event_name(event->kind), on,
-           bide_state_name(event->state), on[0] == 0 ? "" : bi_print_style(cli, BI_STYLE_OFF),
-           (unsigned long long)event->id, event->topic);
+    printf("%s  %-13s  %s%-8s%s  %10llu  %s\n", at, bide_event_name(event->kind), state.on,
+           state.name, state.off, (unsigned long long)event->id, event->topic);
     return BI_EXIT_OK;
 }
 

@@ -282,22 +282,20 @@ static int write_all(struct exporter *out)
 
 static int print_summary(const struct exporter *out, int exit)
 {
-    char jobs[32], reserved[32];
     const struct cli *cli = out->cli;
 
-    bi_print_number(jobs, out->jobs);
-    bi_print_number(reserved, out->reserved);
     if (exit >= BI_EXIT_INTERRUPTED && exit != BI_EXIT_PIPE)
-        bi_cli_note(cli, "interrupted after %s jobs%s", jobs,
+        bi_cli_note(cli, "interrupted after %s jobs%s", bi_text_number(out->jobs).s,
                     out->file.name == NULL ? "; what was written is not complete"
                                            : "; no file was written");
     if (exit != BI_EXIT_OK)
         return exit;
-    bi_cli_note(cli, "exported %s job%s%s%s", jobs, out->jobs == 1 ? "" : "s",
+    bi_cli_note(cli, "exported %s%s%s", bi_text_jobs(out->jobs).s,
                 out->file.name == NULL ? "" : " to ", out->file.name == NULL ? "" : out->file.name);
     if (out->reserved > 0)
-        bi_cli_note(cli, "%s of them %s reserved; an import makes %s ready", reserved,
-                    out->reserved == 1 ? "is" : "are", out->reserved == 1 ? "it" : "them");
+        bi_cli_note(cli, "%s of them %s reserved; an import makes %s ready",
+                    bi_text_number(out->reserved).s, out->reserved == 1 ? "is" : "are",
+                    out->reserved == 1 ? "it" : "them");
 
     bool complete = out->scan.unreadable == 0 && bi_connect_damage_count(cli->queue) == 0;
     return complete ? BI_EXIT_OK : BI_EXIT_PARTIAL;

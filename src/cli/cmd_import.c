@@ -345,16 +345,12 @@ static void print_resume_hint(const struct importer *in, const char *name)
 
 static int print_summary(const struct importer *in, const char *name, int exit)
 {
-    char jobs[32], over[32], refused[32];
-
-    bi_print_number(jobs, in->jobs);
-    bi_print_number(over, in->over);
-    bi_print_number(refused, in->refused);
-    bi_cli_note(in->cli, "imported %s job%s", jobs, in->jobs == 1 ? "" : "s");
+    bi_cli_note(in->cli, "imported %s", bi_text_jobs(in->jobs).s);
     if (in->over > 0)
-        bi_cli_note(in->cli, "%s skipped: expired, cancelled, or retention over", over);
+        bi_cli_note(in->cli, "%s skipped: expired, cancelled, or retention over",
+                    bi_text_number(in->over).s);
     if (in->refused > 0)
-        bi_cli_note(in->cli, "%s refused", refused);
+        bi_cli_note(in->cli, "%s refused", bi_text_number(in->refused).s);
     if (exit != BI_EXIT_OK)
         print_resume_hint(in, name);
 
@@ -377,9 +373,7 @@ static int check_input(struct cli *cli, int fd)
     int exit = read_input(&in, fd, "checking");
 
     if (exit == BI_EXIT_OK && dry_run) {
-        char jobs[32];
-        bi_print_number(jobs, in.jobs);
-        bi_cli_note(cli, "%s job%s, nothing is wrong", jobs, in.jobs == 1 ? "" : "s");
+        bi_cli_note(cli, "%s, nothing is wrong", bi_text_jobs(in.jobs).s);
         if (cli->json)
             exit = bi_cli_print_json(cli, json_pack("{s:I, s:I}", "jobs", (json_int_t)in.jobs,
                                                     "pauses", (json_int_t)in.pauses));

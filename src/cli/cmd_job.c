@@ -9,104 +9,55 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- job: times, by the clock of the queue, which may differ from ours ---- */
+/* ---- job ---- */
 
+/* By the clock of the queue, which may differ from ours. */
 static void show_moment(const struct cli *cli, const bide_job *job, const char *name, int64_t at_ms)
 {
-    char at[BI_DATETIME_SIZE], distance[BI_DATETIME_SIZE];
     int64_t ago = job->created_ms + job->age_ms - at_ms;
 
-    if (at_ms == 0)
-        return;
-    bi_datetime_format(at, &bi_calendar_local, at_ms);
-    bi_query_format_duration(distance, ago < 0 ? -ago : ago);
-    bi_print_property(cli, name, ago < 0 ? "%s, in %s" : "%s, %s ago", at, distance);
+    if (at_ms != 0)
+        bi_print_property(cli, name, ago < 0 ? "%s, in %s" : "%s, %s ago", bi_text_moment(at_ms).s,
+                          bi_text_age(ago < 0 ? -ago : ago).s);
 }
 
 static void show_duration(const struct cli *cli, const char *name, int64_t ms)
 {
-    char text[BI_DATETIME_SIZE];
-    if (ms == 0)
-        return;
-    bi_duration_format(text, ms);
-    bi_print_property(cli, name, "%s", text);
+    if (ms != 0)
+        bi_print_property(cli, name, "%s", bi_text_duration(ms).s);
 }
 
-/* ---- the state, and what it waits for ---- */
+static void show_bytes(const struct cli *cli, const char *name, const void *data, size_t size)
+{
+    if (data != NULL)
+        bi_print_property_bytes(cli, name, data, size);
+}
 
+/* The state, and what it waits for. */
 static void show_state(const struct cli *cli, const bide_job *job)
 {
-    static const char *const wait_texts[] = {
-        [BIDE_STATE_DELAYED] = ", ready in ",
-        [BIDE_STATE_RESERVED] = ", its lease ends in ",
-        [BIDE_STATE_DONE] = ", deleted in ",
-    };
-    char left[BI_DATETIME_SIZE];
-    const char *wait_text = (size_t)job->state < sizeof(wait_texts) / sizeof(wait_texts[0])
-                                ? wait_texts[job->state]
-                                : NULL;
-    enum bi_print_style style = bi_print_state_style(job->state);
-    const char *on = style == BI_STYLE_OFF ? "" : bi_print_style(cli, style);
+    const char *wait = job->state == BIDE_STATE_DELAYED    ? ", ready in "
+                       : job->state == BIDE_STATE_RESERVED ? ", its lease ends in "
+                       : job->state == BIDE_STATE_DONE     ? ", deleted in "
+                                                           : NULL;
+    struct styled_state state = bi_print_styled_state(cli, job->state);
 
-    bi_query_format_duration(left, job->left_ms);
-    bi_print_property(cli, "state", "%s%s%s%s%s", on, bide_state_name(job->state),
-                      on[0] == 0 ? "" : bi_print_style(cli, BI_STYLE_OFF),
-                      wait_text == NULL ? "" : wait_text, wait_text == NULL ? "" : left);
+    bi_print_property(cli, "state", "%s%s%s%s%s", state.on, state.name, state.off,
+                      wait == NULL ? "" : wait, wait == NULL ? "" : bi_text_age(job->left_ms).s);
     if (job->cancel_wanted)
         bi_print_property(cli, "cancel", "requested: the worker is told at its next touch");
 }
 
-/* ---- everything else ---- */
-
-static void show_size(const struct cli *cli, const char *name, size_t bytes)
-{
-    char text[32];
-    bi_print_size(text, bytes);
-    bi_print_property(cli, name, "%s", text);
-}
-
 static void show_retries(const struct cli *cli, const bide_job *job)
 {
-    char base[BI_DATETIME_SIZE], max[BI_DATETIME_SIZE];
-
     if (job->max_retries >= 0)
         bi_print_property(cli, "failures", "%u of at most %d", job->failures, job->max_retries);
     else
         bi_print_property(cli, "failures", "%u", job->failures);
-    if (job->backoff_base_ms == 0 || job->backoff_max_ms == 0)
-        return;
-    bi_duration_format(base, job->backoff_base_ms);
-    bi_duration_format(max, job->backoff_max_ms);
-    bi_print_property(cli, "backoff", "%s, at most %s", base, max);
-}
-
-static void show_times(const struct cli *cli, const bide_job *job)
-{
-    const struct {
-        const char *name;
-        int64_t at_ms;
-    } times[] = {
-        {"created", job->created_ms},
-        {"due", job->run_at_ms},
-        {"ready", job->ready_ms},
-        {"reserved", job->reserved_ms},
-        {"touched", job->touched_ms},
-        {"buried", job->buried_ms},
-        {"done", job->done_ms},
-        {"expires", job->reserves == 0 ? job->expires_at_ms : 0}, /* a reserve ends it */
-    };
-    for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++)
-        show_moment(cli, job, times[i].name, times[i].at_ms);
-}
-
-static void show_texts(const struct cli *cli, const bide_job *job)
-{
-    if (job->key != NULL)
-        bi_print_property_bytes(cli, "key", job->key, job->key_size);
-    if (job->progress != NULL)
-        bi_print_property_bytes(cli, "progress", job->progress, job->progress_size);
-    if (job->last_error != NULL)
-        bi_print_property_bytes(cli, "last error", job->last_error, job->last_error_size);
+    if (job->backoff_base_ms != 0 && job->backoff_max_ms != 0)
+        bi_print_property(cli, "backoff", "%s, at most %s",
+                          bi_text_duration(job->backoff_base_ms).s,
+                          bi_text_duration(job->backoff_max_ms).s);
 }
 
 static void show(const struct cli *cli, const bide_job *job)
@@ -115,10 +66,12 @@ static void show(const struct cli *cli, const bide_job *job)
     bi_print_property(cli, "topic", "%s", job->topic);
     show_state(cli, job);
     bi_print_property(cli, "priority", "%u", job->priority);
-    show_size(cli, "body", job->body_size);
+    bi_print_property(cli, "body", "%s", bi_text_size(job->body_size).s);
     if (job->result_size > 0)
-        show_size(cli, "result", job->result_size);
-    show_texts(cli, job);
+        bi_print_property(cli, "result", "%s", bi_text_size(job->result_size).s);
+    show_bytes(cli, "key", job->key, job->key_size);
+    show_bytes(cli, "progress", job->progress, job->progress_size);
+    show_bytes(cli, "last error", job->last_error, job->last_error_size);
     show_duration(cli, "ttr", job->ttr_ms);
     show_duration(cli, "retained for", job->retain_ms);
     show_retries(cli, job);
@@ -127,10 +80,17 @@ static void show(const struct cli *cli, const bide_job *job)
                       "touches",
                       job->reserves, job->timeouts, job->releases, job->fails, job->buries,
                       job->kicks, job->touches);
-    show_times(cli, job);
-}
 
-/* ---- job: the verb ---- */
+    show_moment(cli, job, "created", job->created_ms);
+    show_moment(cli, job, "due", job->run_at_ms);
+    show_moment(cli, job, "ready", job->ready_ms);
+    show_moment(cli, job, "reserved", job->reserved_ms);
+    show_moment(cli, job, "touched", job->touched_ms);
+    show_moment(cli, job, "buried", job->buried_ms);
+    show_moment(cli, job, "done", job->done_ms);
+    if (job->reserves == 0) /* a reserve ends it */
+        show_moment(cli, job, "expires", job->expires_at_ms);
+}
 
 static int show_one(const struct cli *cli, uint64_t id, bool first)
 {

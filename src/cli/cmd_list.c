@@ -113,28 +113,21 @@ static void show_error(const struct cli *cli, struct table *table, const bide_jo
 /* A body that is not text is shown as its size. */
 static void show_body(struct table *table, const bide_job *job)
 {
-    char size[32];
-
     if (job->body == NULL || shows_binary || !bi_print_is_binary(job->body, job->body_size)) {
         bi_table_bytes(table, BI_STYLE_OFF, job->body, job->body == NULL ? 0 : job->body_size);
         return;
     }
-    bi_print_size(size, job->body_size);
-    bi_table_cell(table, BI_STYLE_DIM, "(binary, %s)", size);
+    bi_table_cell(table, BI_STYLE_DIM, "(binary, %s)", bi_text_size(job->body_size).s);
 }
 
 static void show_row(const struct cli *cli, struct table *table, const bide_job *job)
 {
-    char age[BI_DATETIME_SIZE], left[BI_DATETIME_SIZE];
-
-    bi_query_format_duration(age, job->age_ms);
-    bi_query_format_duration(left, job->left_ms == 0 ? -1 : job->left_ms);
     bi_table_cell(table, BI_STYLE_OFF, "%llu", (unsigned long long)job->id);
     bi_table_cell(table, BI_STYLE_OFF, "%s", job->topic);
     bi_table_cell(table, bi_print_state_style(job->state), "%s", bide_state_name(job->state));
     bi_table_cell(table, BI_STYLE_OFF, "%u", job->priority);
-    bi_table_cell(table, BI_STYLE_OFF, "%s", age);
-    bi_table_cell(table, BI_STYLE_OFF, "%s", left);
+    bi_table_cell(table, BI_STYLE_OFF, "%s", bi_text_age(job->age_ms).s);
+    bi_table_cell(table, BI_STYLE_OFF, "%s", bi_text_age(job->left_ms == 0 ? -1 : job->left_ms).s);
     if (states == 1u << BIDE_STATE_BURIED)
         show_error(cli, table, job);
     show_body(table, job);

@@ -100,11 +100,9 @@ static int print_job(const struct cli *cli, const bide_job *job, bool single)
 /* Printed with --quiet, too: without the token the job cannot be finished. */
 static void print_lease(const struct cli *cli, const bide_job *job)
 {
-    char left[BI_DATETIME_SIZE];
-    bi_duration_format(left, job->left_ms);
     if (!cli->json)
         fprintf(stderr, "job %llu token %llu topic %s, yours for %s\n", (unsigned long long)job->id,
-                (unsigned long long)job->token, job->topic, left);
+                (unsigned long long)job->token, job->topic, bi_text_duration(job->left_ms).s);
 }
 
 static void give_back_rest(const struct cli *cli, const bide_job *jobs, size_t count)

@@ -43,14 +43,11 @@ static int check_kick(struct cli *cli)
 
 static int print_count(const struct cli *cli, uint64_t count)
 {
-    char number[32];
-
-    bi_print_number(number, count);
     if (cli->json)
         return bi_cli_print_json(cli, json_pack("{s:s, s:s, s:I}", "topic", cli->words[0], "verb",
                                                 "kick", "count", (json_int_t)count));
     if (cli->out_terminal)
-        printf("%s job%s kicked\n", number, count == 1 ? "" : "s");
+        printf("%s kicked\n", bi_text_jobs(count).s);
     else
         printf("%llu\n", (unsigned long long)count);
     return BI_EXIT_OK;

@@ -80,16 +80,16 @@ static int compare(const void *left, const void *right)
 
 /* ---- printing ---- */
 
+/* A plain beanstalkd does not know the age of jobs. */
+static struct text format_oldest(const struct cli *cli, const bide_counts *jobs, int64_t age_ms)
+{
+    bool known = (bide_capabilities(cli->queue) & BIDE_CAN_ALL_OPS) != 0;
+    return bi_text_age(jobs->ready > 0 && known ? age_ms : -1);
+}
+
 static void show_row(const struct cli *cli, struct table *table, const bide_topic_stats *topic)
 {
-    char oldest[BI_DATETIME_SIZE], pause[BI_DATETIME_SIZE];
     const bide_counts *jobs = &topic->jobs;
-
-    /* A plain beanstalkd has no age of jobs. */
-    bool knows_age = (bide_capabilities(cli->queue) & BIDE_CAN_ALL_OPS) != 0;
-    bi_query_format_duration(oldest,
-                             jobs->ready > 0 && knows_age ? topic->oldest_ready_age_ms : -1);
-    bi_query_format_pause(pause, topic);
 
     bi_table_cell(table, BI_STYLE_OFF, "%s", topic->name);
     bi_table_number(table, BI_STYLE_OFF, jobs->ready);
@@ -98,8 +98,10 @@ static void show_row(const struct cli *cli, struct table *table, const bide_topi
     bi_table_number(table, jobs->buried > 0 ? BI_STYLE_BAD : BI_STYLE_OFF, jobs->buried);
     bi_table_number(table, BI_STYLE_OFF, jobs->done);
     bi_table_number(table, BI_STYLE_OFF, topic->waiting);
-    bi_table_cell(table, BI_STYLE_OFF, "%s", oldest);
-    bi_table_cell(table, topic->paused ? BI_STYLE_WARN : BI_STYLE_OFF, "%s", pause);
+    bi_table_cell(table, BI_STYLE_OFF, "%s",
+                  format_oldest(cli, jobs, topic->oldest_ready_age_ms).s);
+    bi_table_cell(table, topic->paused ? BI_STYLE_WARN : BI_STYLE_OFF, "%s",
+                  bi_query_format_pause(topic).s);
 }
 
 static int show(const struct cli *cli, struct table *table, const bide_topic_stats *topics,
@@ -241,21 +243,11 @@ static void show_counters(const struct cli *cli, const bide_counters *total)
     SHOW(cli, bi_job_json_counters, total);
 }
 
-/* A plain beanstalkd does not know it. */
-static void show_oldest(const struct cli *cli, const bide_counts *jobs, int64_t age_ms)
-{
-    char text[BI_DATETIME_SIZE];
-    bi_query_format_duration(text, age_ms);
-    bool age_known = (bide_capabilities(cli->queue) & BIDE_CAN_ALL_OPS) != 0;
-    bi_print_property(cli, "oldest ready", "%s", jobs->ready > 0 && age_known ? text : "-");
-}
-
 /* ---- stats of a topic ---- */
 
 static int show_topic(const struct cli *cli)
 {
     bide_topic_stats topic;
-    char pause[BI_DATETIME_SIZE];
 
     int exit = bi_query_topic_stats(cli, cli->words[0], &topic);
     if (exit != BI_EXIT_OK)
@@ -263,13 +255,13 @@ static int show_topic(const struct cli *cli)
     if (cli->json)
         return bi_cli_print_json(cli, bi_job_json_encode_topic(&topic));
 
-    bi_query_format_pause(pause, &topic);
     bi_print_property(cli, "topic", "%s", topic.name);
     SHOW(cli, counts, &topic.jobs);
     bi_print_property_number(cli, "waiting", topic.waiting);
     bi_print_property_number(cli, "references", topic.references);
-    show_oldest(cli, &topic.jobs, topic.oldest_ready_age_ms);
-    bi_print_property(cli, "paused", "%s", pause);
+    bi_print_property(cli, "oldest ready", "%s",
+                      format_oldest(cli, &topic.jobs, topic.oldest_ready_age_ms).s);
+    bi_print_property(cli, "paused", "%s", bi_query_format_pause(&topic).s);
     show_counters(cli, &topic.total);
     return BI_EXIT_OK;
 }
@@ -279,7 +271,6 @@ static int show_topic(const struct cli *cli)
 static int show_queue(const struct cli *cli)
 {
     bide_stats stats;
-    char text[BI_DATETIME_SIZE], size[32];
 
     int code = bide_queue_stats(cli->queue, &stats);
     if (code != BIDE_OK)
@@ -291,15 +282,14 @@ static int show_queue(const struct cli *cli)
     SHOW(cli, counts, &stats.jobs);
     bi_print_property_number(cli, "waiting", stats.waiting);
     bi_print_property_number(cli, "watching", stats.watching);
-    show_oldest(cli, &stats.jobs, stats.oldest_ready_age_ms);
-
-    bi_print_size(size, stats.memory_bytes);
-    bi_print_property(cli, "memory", "%s", stats.memory_bytes == 0 ? "-" : size);
+    bi_print_property(cli, "oldest ready", "%s",
+                      format_oldest(cli, &stats.jobs, stats.oldest_ready_age_ms).s);
+    bi_print_property(cli, "memory", "%s",
+                      stats.memory_bytes == 0 ? "-" : bi_text_size(stats.memory_bytes).s);
     bi_print_property_number(cli, "pending ops", stats.pending_ops);
     bi_print_property_number(cli, "last id", stats.last_id);
     bi_print_property(cli, "draining", "%s", stats.draining ? "yes" : "no");
-    bi_query_format_duration(text, stats.uptime_ms);
-    bi_print_property(cli, "up for", "%s", text);
+    bi_print_property(cli, "up for", "%s", bi_text_age(stats.uptime_ms).s);
 
     show_counters(cli, &stats.total);
     return BI_EXIT_OK;

@@ -187,13 +187,12 @@ bool bi_input_can_resume(const struct line_status *line_status)
 static int format_range(const struct line_range *range, const char *unit, char *to, size_t size)
 {
     static const char *const outcomes[] = {"stored", "unknown (the reply was lost)", "not stored"};
-    char first[32], last[32];
+    struct text first = bi_text_number(range->first), last = bi_text_number(range->last);
 
-    bi_print_number(first, range->first);
-    bi_print_number(last, range->last);
     if (range->first == range->last)
-        return snprintf(to, size, "%s %s is %s", unit, first, outcomes[range->outcome]);
-    return snprintf(to, size, "%ss %s to %s are %s", unit, first, last, outcomes[range->outcome]);
+        return snprintf(to, size, "%s %s is %s", unit, first.s, outcomes[range->outcome]);
+    return snprintf(to, size, "%ss %s to %s are %s", unit, first.s, last.s,
+                    outcomes[range->outcome]);
 }
 
 void bi_input_format_outcomes(const struct line_status *line_status, const char *unit, char *to,

@@ -262,6 +262,27 @@ void bi_ordered_pipeline_discard(struct ordered_pipeline *pipeline)
     assert(pipeline->pending == 0);
 }
 
+/* ---- one op ---- */
+
+int bi_ordered_pipeline_run_op(const struct cli *cli, bide_op *op, bool (*on_wait)(void *user),
+                               void *user)
+{
+    struct ordered_pipeline *pipeline = bi_ordered_pipeline_new(cli, cli->queue, NULL, NULL);
+    if (pipeline == NULL)
+        return BI_EXIT_FAILED;
+
+    struct op_slot *slot = bi_ordered_pipeline_get_slot(pipeline, 0);
+    op->done = slot->op.done;
+    op->user = slot->op.user;
+    slot->op = *op;
+    bi_ordered_pipeline_submit(pipeline);
+    while (!bi_ordered_pipeline_wait(pipeline, 200) && on_wait(user))
+        continue;
+    *op = slot->op;
+    bi_ordered_pipeline_abandon(pipeline);
+    return BI_EXIT_OK;
+}
+
 /* ---- freeing ---- */
 
 void bi_ordered_pipeline_free(struct ordered_pipeline *pipeline)

@@ -74,4 +74,11 @@ struct op_slot *bi_ordered_pipeline_oldest(struct ordered_pipeline *pipeline);
 /* Returns the slot that was submitted last, if its op was not handed to the queue yet; NULL otherwise. */
 struct op_slot *bi_ordered_pipeline_last_unsent(struct ordered_pipeline *pipeline);
 
+/* Submits one op that may take minutes, copied from op, and waits until it completes. on_wait is called
+ * every 200 ms, and after the first signal; if it returns false, the wait ends, and the op has the status
+ * BIDE_PENDING: what its arguments point to must stay until the queue is closed. BI_EXIT_OK, or
+ * BI_EXIT_FAILED after an error message. */
+int bi_ordered_pipeline_run_op(const struct cli *cli, bide_op *op, bool (*on_wait)(void *user),
+                               void *user);
+
 #endif

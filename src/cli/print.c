@@ -234,6 +234,14 @@ enum bi_print_style bi_print_state_style(bide_state state)
     return (size_t)state < sizeof(styles) / sizeof(styles[0]) ? styles[state] : BI_STYLE_OFF;
 }
 
+struct styled_state bi_print_styled_state(const struct cli *cli, bide_state state)
+{
+    enum bi_print_style style = bi_print_state_style(state);
+    const char *on = style == BI_STYLE_OFF ? "" : bi_print_style(cli, style);
+    return (struct styled_state){on, bide_state_name(state),
+                                 on[0] == 0 ? "" : bi_print_style(cli, BI_STYLE_OFF)};
+}
+
 /* ---- numbers ---- */
 
 void bi_print_number(char *to, uint64_t number)
@@ -265,12 +273,53 @@ void bi_print_size(char *to, uint64_t bytes)
     snprintf(to, 32, "%.1f %s", value, units[unit]);
 }
 
-void bi_print_count(const struct cli *cli, char *to, uint64_t number)
+struct text bi_text_number(uint64_t number)
 {
+    struct text text;
+    bi_print_number(text.s, number);
+    return text;
+}
+
+struct text bi_text_size(uint64_t bytes)
+{
+    struct text text;
+    bi_print_size(text.s, bytes);
+    return text;
+}
+
+struct text bi_text_jobs(uint64_t count)
+{
+    struct text text = bi_text_number(count);
+    strcat(text.s, count == 1 ? " job" : " jobs");
+    return text;
+}
+
+struct text bi_text_count(const struct cli *cli, uint64_t number)
+{
+    struct text text;
     if (cli->out_terminal)
-        bi_print_number(to, number);
-    else
-        snprintf(to, 32, "%llu", (unsigned long long)number);
+        return bi_text_number(number);
+    snprintf(text.s, sizeof(text.s), "%llu", (unsigned long long)number);
+    return text;
+}
+
+struct text bi_text_duration(int64_t ms)
+{
+    struct text text;
+    bi_duration_format(text.s, ms);
+    return text;
+}
+
+struct text bi_text_age(int64_t ms)
+{
+    return ms < 0 ? (struct text){"-"} : bi_text_duration(ms < 1000 ? ms : ms - ms % 1000);
+}
+
+struct text bi_text_moment(int64_t at_ms)
+{
+    struct text text;
+    bi_datetime_format(text.s, &bi_calendar_local, at_ms);
+    return text;
 }
 
 /* ---- properties ---- */
@@ -294,9 +343,7 @@ void bi_print_property(const struct cli *cli, const char *name, const char *form
 
 void bi_print_property_number(const struct cli *cli, const char *name, uint64_t number)
 {
-    char text[32];
-    bi_print_count(cli, text, number);
-    bi_print_property(cli, name, "%s", text);
+    bi_print_property(cli, name, "%s", bi_text_count(cli, number).s);
 }
 
 void bi_print_property_bytes(const struct cli *cli, const char *name, const void *data, size_t size)

@@ -6,6 +6,7 @@
 #define BI_PRINT_H
 
 #include "cli/cli.h"
+#include "util/datetime.h"
 
 #include <stdio.h>
 
@@ -48,11 +49,32 @@ enum bi_print_style {
 const char *bi_print_style(const struct cli *cli, enum bi_print_style style);
 enum bi_print_style bi_print_state_style(bide_state state);
 
+/* The name of a state, and how to begin and end its color. */
+struct styled_state {
+    const char *on, *name, *off;
+};
+struct styled_state bi_print_styled_state(const struct cli *cli, bide_state state);
+
 /* Format "1,234,567" and "1.5 MiB"; 32 bytes. */
 void bi_print_number(char *to, uint64_t number);
 void bi_print_size(char *to, uint64_t bytes);
-/* Formats a number: "1,234,567" on a terminal, 1234567 elsewhere. */
-void bi_print_count(const struct cli *cli, char *to, uint64_t number);
+
+/* The same as values, to be used within one expression: bi_text_number(n).s. */
+struct text {
+    char s[BI_DATETIME_SIZE];
+};
+struct text bi_text_number(uint64_t number);
+struct text bi_text_size(uint64_t bytes);
+/* "1 job", "1,234 jobs" */
+struct text bi_text_jobs(uint64_t count);
+/* "1,234,567" on a terminal, 1234567 elsewhere. */
+struct text bi_text_count(const struct cli *cli, uint64_t number);
+/* "1h30m", exactly. */
+struct text bi_text_duration(int64_t ms);
+/* The same in whole seconds from one second on; "-" if it is negative. */
+struct text bi_text_age(int64_t ms);
+/* A moment in local time. */
+struct text bi_text_moment(int64_t at_ms);
 
 /*
  * A table. On a terminal no row is wider than the window: the last column is cut first, then the widest
@@ -82,7 +104,7 @@ void bi_table_free(struct table *table);
 /* Prints a "name    value" line. */
 void bi_print_property(const struct cli *cli, const char *name, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* The same for a number, as bi_print_count(). */
+/* The same for a number, as bi_text_count(). */
 void bi_print_property_number(const struct cli *cli, const char *name, uint64_t number);
 /* The same for bytes. */
 void bi_print_property_bytes(const struct cli *cli, const char *name, const void *data,

@@ -37,16 +37,13 @@ static size_t format_bar(char *to, const struct progress *progress)
 
 static void format_time_left(char *to, size_t size, const struct progress *progress, double rate)
 {
-    char left[BI_DATETIME_SIZE];
-
     to[0] = 0;
     if (progress->total <= progress->done || rate <= 0)
         return;
     double seconds = (double)(progress->total - progress->done) / rate;
     if (seconds > 1e9)
         return;
-    bi_duration_format(left, (int64_t)(seconds + 1) * 1000);
-    snprintf(to, size, "  %s left", left);
+    snprintf(to, size, "  %s left", bi_text_duration((int64_t)(seconds + 1) * 1000).s);
 }
 
 static void draw_line(struct progress *progress, const char *line, int64_t now)
@@ -62,19 +59,16 @@ static void draw_line(struct progress *progress, const char *line, int64_t now)
 
 static void draw(struct progress *progress, int64_t now)
 {
-    char bar[64] = "", done[32], total[32], of[48] = "", rate_text[32], left[96], line[400];
+    char bar[64] = "", of[96] = "", left[96], line[400];
     double rate = (double)progress->done * 1e6 / (double)(now - progress->began_us + 1);
 
     if (progress->total > 0) {
         format_bar(bar, progress);
-        bi_print_number(total, progress->total);
-        snprintf(of, sizeof(of), " of %s", total);
+        snprintf(of, sizeof(of), " of %s", bi_text_number(progress->total).s);
     }
-    bi_print_number(done, progress->done);
-    bi_print_number(rate_text, (uint64_t)rate);
     format_time_left(left, sizeof(left), progress, rate);
-    snprintf(line, sizeof(line), "%-10s %s%s%s  %s/s%s", progress->label, bar, done, of, rate_text,
-             left);
+    snprintf(line, sizeof(line), "%-10s %s%s%s  %s/s%s", progress->label, bar,
+             bi_text_number(progress->done).s, of, bi_text_number((uint64_t)rate).s, left);
     draw_line(progress, line, now);
 }
 
@@ -96,12 +90,12 @@ void bi_progress_set(struct progress *progress, uint64_t done)
 void bi_progress_set_elapsed(struct progress *progress)
 {
     int64_t now = bi_clock_boot();
-    char time[BI_DATETIME_SIZE], line[200];
+    char line[200];
 
     if (!is_due(progress, now))
         return;
-    bi_duration_format(time, (now - progress->began_us) / 1000000 * 1000);
-    snprintf(line, sizeof(line), "%-10s %s so far", progress->label, time);
+    snprintf(line, sizeof(line), "%-10s %s so far", progress->label,
+             bi_text_duration((now - progress->began_us) / 1000000 * 1000).s);
     draw_line(progress, line, now);
 }
 

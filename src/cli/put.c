@@ -110,17 +110,12 @@ static void print_json(const struct put_run *run, uint64_t number, uint64_t id)
 static void print_ready(const struct put_run *run, uint64_t id)
 {
     const bide_put_options *options = &run->options;
-    char when[BI_DATETIME_SIZE] = "now";
-    const char *preposition = "";
+    bool at = options->run_at_ms > bi_clock_wall() / 1000, in = !at && options->delay_ms > 0;
+    struct text when = at   ? bi_text_moment(options->run_at_ms)
+                       : in ? bi_text_duration(options->delay_ms)
+                            : (struct text){"now"};
 
-    if (options->run_at_ms > bi_clock_wall() / 1000) {
-        bi_datetime_format(when, &bi_calendar_local, options->run_at_ms);
-        preposition = "at ";
-    } else if (options->delay_ms > 0) {
-        bi_duration_format(when, options->delay_ms);
-        preposition = "in ";
-    }
-    printf("job %llu, ready %s%s\n", (unsigned long long)id, preposition, when);
+    printf("job %llu, ready %s%s\n", (unsigned long long)id, at ? "at " : in ? "in " : "", when.s);
 }
 
 static void report_success(struct put_run *run, uint64_t number, uint64_t id)
@@ -285,7 +280,7 @@ static void print_resume_hint(const struct put_run *run)
 static void report_position(struct put_run *run)
 {
     const struct line_status *status = &run->line_status;
-    char rest[400] = "", last_done[32], text[BI_ERRMSG_SIZE];
+    char rest[400] = "", text[BI_ERRMSG_SIZE];
     const char *source = source_name(run, 0);
 
     bi_progress_end(&run->progress);
@@ -295,10 +290,9 @@ static void report_position(struct put_run *run)
     if (!bi_input_can_resume(status))
         bi_input_format_outcomes(status, unit_name(run), rest, sizeof(rest));
     const char *separator = rest[0] == 0 ? "" : "; ";
-    bi_print_number(last_done, status->last_done);
     if (status->last_done > 0)
-        bi_errmsg_set(text, "all up to %s %s of %.100s is done%s%s", unit_name(run), last_done,
-                      source, separator, rest);
+        bi_errmsg_set(text, "all up to %s %s of %.100s is done%s%s", unit_name(run),
+                      bi_text_number(status->last_done).s, source, separator, rest);
     else
         bi_errmsg_set(text, "nothing of %.100s is %sstored%s%s", source,
                       rest[0] == 0 ? "" : "certain to be ", separator, rest);
@@ -315,17 +309,15 @@ static void report_position(struct put_run *run)
 
 static void print_totals(const struct put_run *run)
 {
-    char put_count[32], refused[32];
     double seconds = (double)(bi_clock_boot() - run->started_us) / 1e6;
 
     if (run->cli->json && !run->print_ids)
         bi_cli_print_json(run->cli, json_pack("{s:I, s:I, s:I}", "put", (json_int_t)run->put_count,
                                               "refused", (json_int_t)run->refused, "up_to",
                                               (json_int_t)run->line_status.last_done));
-    bi_print_number(put_count, run->put_count);
-    bi_print_number(refused, run->refused);
-    bi_cli_note(run->cli, "%s job%s put in %.1f s%s%s%s", put_count, run->put_count == 1 ? "" : "s",
-                seconds, run->refused == 0 ? "" : ", ", run->refused == 0 ? "" : refused,
+    bi_cli_note(run->cli, "%s put in %.1f s%s%s%s", bi_text_jobs(run->put_count).s, seconds,
+                run->refused == 0 ? "" : ", ",
+                run->refused == 0 ? "" : bi_text_number(run->refused).s,
                 run->refused == 0 ? "" : " refused");
 }
 

@@ -142,20 +142,11 @@ int bi_query_flush(const struct cli *cli)
     return bi_cli_flush(cli);
 }
 
-void bi_query_format_duration(char *to, int64_t ms)
-{
-    if (ms < 0)
-        snprintf(to, BI_DATETIME_SIZE, "-");
-    else
-        bi_duration_format(to, ms < 1000 ? ms : ms - ms % 1000);
-}
-
-void bi_query_format_pause(char *to, const bide_topic_stats *topic)
+struct text bi_query_format_pause(const bide_topic_stats *topic)
 {
     if (bi_transfer_is_endless_pause(topic))
-        snprintf(to, BI_DATETIME_SIZE, "forever");
-    else
-        bi_query_format_duration(to, topic->paused ? topic->pause_left_ms : -1);
+        return (struct text){"forever"};
+    return bi_text_age(topic->paused ? topic->pause_left_ms : -1);
 }
 
 /* A time in the past is more often a mistake than intended. */

@@ -31,11 +31,8 @@ int bi_query_report_id(const struct cli *cli, int code, uint64_t id);
  * received, or the reader has gone. */
 int bi_query_flush(const struct cli *cli);
 
-/* Formats a duration for a table, in whole seconds from one second on; "-" if it is negative.
- * BI_DATETIME_SIZE bytes. */
-void bi_query_format_duration(char *to, int64_t ms);
 /* Formats the remaining time of a pause: "-", "3m20s" or "forever". */
-void bi_query_format_pause(char *to, const bide_topic_stats *topic);
+struct text bi_query_format_pause(const bide_topic_stats *topic);
 
 /* Prints when a job will be ready, so that a mistake is seen. */
 void bi_query_print_ready_time(const struct cli *cli, int64_t at_ms);

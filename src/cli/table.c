@@ -124,11 +124,8 @@ void bi_table_cell(struct table *table, enum bi_print_style style, const char *f
 
 void bi_table_number(struct table *table, enum bi_print_style style, uint64_t number)
 {
-    char text[32];
-    if (table == NULL)
-        return;
-    bi_print_count(table->cli, text, number);
-    bi_table_cell(table, style, "%s", text);
+    if (table != NULL)
+        bi_table_cell(table, style, "%s", bi_text_count(table->cli, number).s);
 }
 
 void bi_table_bytes(struct table *table, enum bi_print_style style, const void *data, size_t size)
