@@ -2,9 +2,11 @@
 #include "op/op_table.h"
 
 #include "op/job_fields.h"
+#include "op/op_codec_field.h"
 #include "op/op_result.h"
 #include "util/sized_struct.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -60,47 +62,76 @@ static void make_printable(bide_slice bytes, char *to, size_t room)
     to[size] = 0;
 }
 
-static int check_topic(bide_op *op, bide_slice name)
+int bi_op_check_topic(bide_op *op, const char *what, const void *member)
 {
+    const bide_slice *name = member;
+    (void)what;
+
     /* The common case first; the rest only finds the best message. */
-    if (bi_topic_name_valid(name))
+    if (bi_topic_name_valid(*name))
         return BIDE_OK;
 
-    if (name.data == NULL || name.size == 0)
+    if (name->data == NULL || name->size == 0)
         return invalid(op, "a topic name is needed");
-    if (name.size > BIDE_TOPIC_MAX)
-        return invalid(op, "the topic name has %zu bytes; %d are allowed", name.size,
+    if (name->size > BIDE_TOPIC_MAX)
+        return invalid(op, "the topic name has %zu bytes; %d are allowed", name->size,
                        BIDE_TOPIC_MAX);
 
     char shown[41];
-    make_printable(name, shown, sizeof(shown));
+    make_printable(*name, shown, sizeof(shown));
     return invalid(
         op, "\"%s\" is not a valid topic name: letters, digits and -+/;.$_() only, no - in front",
         shown);
 }
 
-static int check_slice(bide_op *op, const char *what, bide_slice slice)
+int bi_op_check_any_topic(bide_op *op, const char *what, const void *member)
 {
-    if (slice.data == NULL && slice.size > 0)
-        return invalid(op, "%s is NULL and has %zu bytes", what, slice.size);
+    return ((const bide_slice *)member)->size == 0 ? BIDE_OK : bi_op_check_topic(op, what, member);
+}
+
+int bi_op_check_slice(bide_op *op, const char *what, const void *member)
+{
+    const bide_slice *slice = member;
+    if (slice->data == NULL && slice->size > 0)
+        return invalid(op, "%s is NULL and has %zu bytes", what, slice->size);
     return BIDE_OK;
 }
 
-static int check_duration(bide_op *op, const char *what, int64_t ms)
+int bi_op_check_key(bide_op *op, const char *what, const void *member)
 {
-    if (ms < 0 || ms > BIDE_TIME_MAX_MS)
+    const bide_slice *key = member;
+    TRY(bi_op_check_slice(op, what, key));
+    if (key->size > BIDE_KEY_MAX)
+        return invalid(op, "%s has %zu bytes; %d are allowed", what, key->size, BIDE_KEY_MAX);
+    return BIDE_OK;
+}
+
+int bi_op_check_duration(bide_op *op, const char *what, const void *member)
+{
+    const int64_t *ms = member;
+    if (*ms < 0 || *ms > BIDE_TIME_MAX_MS)
         return invalid(op, "%s is %lld; 0 to 136 years in milliseconds are allowed", what,
-                       (long long)ms);
+                       (long long)*ms);
     return BIDE_OK;
 }
 
 /* BIDE_FOREVER and BIDE_KEEP are both -1; `special` names the one that the argument accepts. */
-static int check_duration_or(bide_op *op, const char *what, int64_t ms, const char *special)
+static int check_duration_or(bide_op *op, const char *what, const int64_t *ms, const char *special)
 {
-    if (ms >= -1 && ms <= BIDE_TIME_MAX_MS)
+    if (*ms >= -1 && *ms <= BIDE_TIME_MAX_MS)
         return BIDE_OK;
     return invalid(op, "%s is %lld; 0 to 136 years in milliseconds are allowed, or %s", what,
-                   (long long)ms, special);
+                   (long long)*ms, special);
+}
+
+int bi_op_check_duration_or_keep(bide_op *op, const char *what, const void *member)
+{
+    return check_duration_or(op, what, member, "BIDE_KEEP");
+}
+
+int bi_op_check_duration_or_forever(bide_op *op, const char *what, const void *member)
+{
+    return check_duration_or(op, what, member, "BIDE_FOREVER");
 }
 
 static int check_time(bide_op *op, const char *what, int64_t ms)
@@ -124,54 +155,66 @@ static int check_user_time(bide_op *op, const char *what, int64_t ms)
     return check_time(op, what, ms);
 }
 
-static int check_retries(bide_op *op, const char *what, int32_t limit)
+int bi_op_check_priority(bide_op *op, const char *what, const void *member)
 {
-    if (limit < BIDE_NO_RETRY_LIMIT)
-        return invalid(op, "%s is %d; 0 or more, or BIDE_NO_RETRY_LIMIT", what, (int)limit);
+    const int64_t *priority = member;
+    if (*priority < BIDE_KEEP || *priority > UINT32_MAX)
+        return invalid(op, "%s is %lld; 0 to 4294967295 are allowed, or BIDE_KEEP", what,
+                       (long long)*priority);
     return BIDE_OK;
 }
 
-static int check_priority(bide_op *op, int64_t priority)
+int bi_op_check_pointer(bide_op *op, const char *what, const void *member)
 {
-    if (priority < BIDE_KEEP || priority > UINT32_MAX)
-        return invalid(op, "the priority is %lld; 0 to 4294967295 are allowed, or BIDE_KEEP",
-                       (long long)priority);
+    return pointer_at(member, 0) == NULL ? invalid(op, "%s is NULL", what) : BIDE_OK;
+}
+
+int bi_op_check_count(bide_op *op, const char *what, const void *member)
+{
+    const size_t *count = member;
+    if (*count == 0 || *count > BIDE_BATCH_JOBS)
+        return invalid(op, "%s is %zu; 1 to %d are allowed", what, *count, BIDE_BATCH_JOBS);
     return BIDE_OK;
 }
 
-static int check_pointer(bide_op *op, const char *what, const void *pointer)
+int bi_op_check_state(bide_op *op, const char *what, const void *member)
 {
-    return pointer == NULL ? invalid(op, "%s is NULL", what) : BIDE_OK;
-}
-
-static int check_count(bide_op *op, const char *what, size_t count)
-{
-    if (count == 0 || count > BIDE_BATCH_JOBS)
-        return invalid(op, "%s is %zu; 1 to %d are allowed", what, count, BIDE_BATCH_JOBS);
-    return BIDE_OK;
-}
-
-static int check_state(bide_op *op, bide_state state)
-{
+    bide_state state = *(const bide_state *)member;
+    (void)what;
     if (state < BIDE_STATE_DELAYED || state > BIDE_STATE_DONE)
         return invalid(op, "%d is not a state of a job", (int)state);
     return BIDE_OK;
 }
 
-static int check_cursor(bide_op *op, const char *cursor)
+int bi_op_check_cursor(bide_op *op, const char *what, const void *member)
 {
-    TRY(check_pointer(op, "the cursor", cursor));
+    TRY(bi_op_check_pointer(op, what, member));
     /* An uninitialized buffer has no end. */
-    if (memchr(cursor, 0, BIDE_CURSOR_SIZE) == NULL)
-        return invalid(op, "the cursor is not one that this call gave");
+    if (memchr(pointer_at(member, 0), 0, BIDE_CURSOR_SIZE) == NULL)
+        return invalid(op, "%s is not one that this call gave", what);
     return BIDE_OK;
 }
 
-static int check_key(bide_op *op, bide_slice key)
+/* ---- items of lists ---- */
+
+/* Checks each item of a list. An invalid item fails alone. */
+static int check_items(const bide_options *options, bide_op *op,
+                       int (*check)(const bide_options *options, bide_op *op, const void *item))
 {
-    TRY(check_slice(op, "the key", key));
-    if (key.size > BIDE_KEY_MAX)
-        return invalid(op, "the key has %zu bytes; %d are allowed", key.size, BIDE_KEY_MAX);
+    const struct field *list = &bi_op_row(op)->args->fields[0];
+    assert(list->codec == &bi_op_codec_field_items);
+
+    struct bulk_errors errors;
+    char *item = pointer_at(op, list->at);
+    size_t count = size_at(op, list->aux[0]);
+
+    bi_bulk_begin(&errors, op);
+    for (size_t i = 0; i < count; i++, item += list->layout->size) {
+        int code = check(options, op, item);
+        *(int *)member_at(item, list->layout->status) = code;
+        bi_bulk_record(&errors, op, i, code);
+    }
+    bi_bulk_end(&errors, op);
     return BIDE_OK;
 }
 
@@ -191,9 +234,11 @@ static int read_other_options(bide_op *op, const bide_put_options *options, bide
 }
 
 /* The kinds of job_fields.h that a put can set. Every number is a valid COUNT. */
-#define CHECK_RETRIES(what, value) TRY(check_retries(op, what, value));
+#define CHECK_RETRIES(what, value)     \
+    if ((value) < BIDE_NO_RETRY_LIMIT) \
+        return invalid(op, "%s is %d; 0 or more, or BIDE_NO_RETRY_LIMIT", what, (int)(value));
 #define CHECK_COUNT(what, value)
-#define CHECK_DURATION(what, value)  TRY(check_duration(op, what, value));
+#define CHECK_DURATION(what, value)  TRY(bi_op_check_duration(op, what, &(value)));
 #define CHECK_TIMESTAMP(what, value) TRY(check_user_time(op, what, value));
 #define CHECK_OPTION(kind, name) \
     BI_JOB_IF_PUT_##kind(CHECK_##kind(BI_JOB_NAME(kind, name), options->BI_JOB_MEMBER_##kind(name)))
@@ -211,11 +256,11 @@ static int check_put_options(bide_op *op, const bide_put_options *options)
     if (options->delay_ms != 0 && options->run_at_ms != 0)
         return invalid(op, "delay_ms and run_at_ms are both given; choose one");
 
-    TRY(check_duration(op, "delay_ms", options->delay_ms));
+    TRY(bi_op_check_duration(op, "delay_ms", &options->delay_ms));
     TRY(check_user_time(op, "run_at_ms", options->run_at_ms));
-    TRY(check_duration(op, "ttr_ms", options->ttr_ms));
+    TRY(bi_op_check_duration(op, "ttr_ms", &options->ttr_ms));
     BI_JOB_EXT(CHECK_OPTION)
-    return check_key(op, options->key);
+    return bi_op_check_key(op, "the key", &options->key);
 }
 
 static int too_big(bide_op *op, const char *what, size_t size, size_t max)
@@ -230,12 +275,13 @@ static size_t payload_size(bide_slice slice, const bide_buf *buf)
     return buf != NULL ? bide_buf_size(buf) : slice.size;
 }
 
-static int check_put_item(const bide_options *options, bide_op *op, const bide_put_item *item)
+static int check_put_item(const bide_options *options, bide_op *op, const void *put_item)
 {
-    TRY(check_topic(op, item->topic));
+    const bide_put_item *item = put_item;
+    TRY(bi_op_check_topic(op, NULL, &item->topic));
     /* A buffer takes precedence: the slice is not read then. */
     if (item->buf == NULL)
-        TRY(check_slice(op, "the body", item->body));
+        TRY(bi_op_check_slice(op, "the body", &item->body));
     if (item->options != NULL)
         TRY(check_put_options(op, item->options));
 
@@ -252,11 +298,9 @@ int bi_op_check_put(const bide_options *options, bide_op *op)
 
 int bi_op_check_put_many(const bide_options *options, bide_op *op)
 {
-    bide_put_many_args *args = &op->put_many;
-    TRY(check_pointer(op, "items", args->items));
-    TRY(check_count(op, "count", args->count));
-
+    const bide_put_many_args *args = &op->put_many;
     size_t bytes = 0;
+
     for (size_t i = 0; i < args->count; i++) {
         size_t size = payload_size(args->items[i].body, args->items[i].buf);
         /* The sizes come from the caller: the sum must not wrap. */
@@ -266,15 +310,7 @@ int bi_op_check_put_many(const bide_options *options, bide_op *op)
     /* A single body is limited by max_job_size only, as in put. */
     if (args->count > 1 && bytes > BIDE_BATCH_BYTES)
         return too_big(op, "list of bodies", bytes, BIDE_BATCH_BYTES);
-
-    struct bulk_errors items;
-    bi_bulk_begin(&items, op);
-    for (size_t i = 0; i < args->count; i++) {
-        args->items[i].status = check_put_item(options, op, &args->items[i]);
-        bi_bulk_record(&items, op, i, args->items[i].status);
-    }
-    bi_bulk_end(&items, op);
-    return BIDE_OK;
+    return check_items(options, op, check_put_item);
 }
 
 /* A restored time is not chosen by the caller, and what is derived for a snapshot is ignored. */
@@ -289,29 +325,28 @@ int bi_op_check_put_many(const bide_options *options, bide_op *op)
 #define CHECK_FIELD(kind, name) \
     RESTORED_##kind(BI_JOB_NAME(kind, name), job->BI_JOB_MEMBER_##kind(name))
 
-static int check_restored_fields(bide_op *op, const bide_job *job)
-{
-    TRY(check_duration(op, "left_ms", job->left_ms));
-    BI_JOB_SCHEDULE(CHECK_FIELD)
-    BI_JOB_CREATED(CHECK_FIELD)
-    BI_JOB_TIMES(CHECK_FIELD)
-    BI_JOB_EXT(CHECK_FIELD)
-    return BIDE_OK;
-}
-
 int bi_op_check_restore(const bide_options *options, bide_op *op)
 {
     const bide_job *job = op->restore.job;
     if (job == NULL)
         return invalid(op, "job is NULL");
 
-    TRY(check_topic(op, (bide_slice){job->topic, strnlen(job->topic, sizeof(job->topic))}));
-    TRY(check_state(op, job->state));
-    TRY(check_slice(op, "the body", (bide_slice){job->body, job->body_size}));
-    TRY(check_slice(op, "last_error", (bide_slice){job->last_error, job->last_error_size}));
-    TRY(check_slice(op, "the result", (bide_slice){job->result, job->result_size}));
-    TRY(check_key(op, (bide_slice){job->key, job->key_size}));
-    TRY(check_restored_fields(op, job));
+    const bide_slice topic = {job->topic, strnlen(job->topic, sizeof(job->topic))};
+    const bide_slice body = {job->body, job->body_size};
+    const bide_slice error = {job->last_error, job->last_error_size};
+    const bide_slice result = {job->result, job->result_size};
+    const bide_slice key = {job->key, job->key_size};
+    TRY(bi_op_check_topic(op, NULL, &topic));
+    TRY(bi_op_check_state(op, NULL, &job->state));
+    TRY(bi_op_check_slice(op, "the body", &body));
+    TRY(bi_op_check_slice(op, "last_error", &error));
+    TRY(bi_op_check_slice(op, "the result", &result));
+    TRY(bi_op_check_key(op, "the key", &key));
+    TRY(bi_op_check_duration(op, "left_ms", &job->left_ms));
+    BI_JOB_SCHEDULE(CHECK_FIELD)
+    BI_JOB_CREATED(CHECK_FIELD)
+    BI_JOB_TIMES(CHECK_FIELD)
+    BI_JOB_EXT(CHECK_FIELD)
 
     /* Restoring without the members of a newer version would lose them silently. */
     for (size_t i = 0; i < sizeof(job->room_) / sizeof(job->room_[0]); i++)
@@ -335,9 +370,9 @@ int bi_op_check_restore(const bide_options *options, bide_op *op)
 
 static int check_reserve_args(bide_op *op, const bide_reserve_args *args)
 {
-    TRY(check_pointer(op, "topics", args->topics));
-    TRY(check_pointer(op, "jobs", args->jobs));
-    TRY(check_count(op, "job_max", args->job_max));
+    TRY(bi_op_check_pointer(op, "topics", &args->topics));
+    TRY(bi_op_check_pointer(op, "jobs", &args->jobs));
+    TRY(bi_op_check_count(op, "job_max", &args->job_max));
 
     if (args->topic_count == 0 || args->topic_count > BIDE_RESERVE_TOPICS)
         return invalid(op, "%zu topics are named; 1 to %d are allowed", args->topic_count,
@@ -350,9 +385,9 @@ static int check_reserve_args(bide_op *op, const bide_reserve_args *args)
     if ((unsigned)args->strategy > BIDE_FAIR)
         return invalid(op, "%d is not a strategy", (int)args->strategy);
 
-    TRY(check_duration_or(op, "timeout_ms", args->timeout_ms, "BIDE_FOREVER"));
+    TRY(bi_op_check_duration_or_forever(op, "timeout_ms", &args->timeout_ms));
     for (size_t i = 0; i < args->topic_count; i++) {
-        TRY(check_topic(op, args->topics[i]));
+        TRY(bi_op_check_topic(op, NULL, &args->topics[i]));
         if (args->weights != NULL && args->weights[i] == 0)
             return invalid(op, "weight %zu is 0; a weight is at least 1", i);
     }
@@ -365,17 +400,12 @@ int bi_op_check_reserve(const bide_options *options, bide_op *op)
     return check_reserve_args(op, &op->reserve);
 }
 
-int bi_op_check_reserve_job(const bide_options *options, bide_op *op)
+static int check_finish_item(const bide_options *options, bide_op *op, const void *finish_item)
 {
-    (void)options;
-    return check_pointer(op, "job", op->reserve_job.job);
-}
-
-static int check_finish_item(const bide_options *options, bide_op *op, const bide_finish_item *item)
-{
-    TRY(check_duration_or(op, "retain_ms", item->retain_ms, "BIDE_KEEP"));
+    const bide_finish_item *item = finish_item;
+    TRY(bi_op_check_duration_or_keep(op, "retain_ms", &item->retain_ms));
     if (item->buf == NULL)
-        TRY(check_slice(op, "the result", item->result));
+        TRY(bi_op_check_slice(op, "the result", &item->result));
 
     size_t size = payload_size(item->result, item->buf);
     if (size > options->max_result_size)
@@ -390,18 +420,7 @@ int bi_op_check_done(const bide_options *options, bide_op *op)
 
 int bi_op_check_finish_many(const bide_options *options, bide_op *op)
 {
-    TRY(check_pointer(op, "items", op->finish_many.items));
-    TRY(check_count(op, "count", op->finish_many.count));
-
-    struct bulk_errors items;
-    bi_bulk_begin(&items, op);
-    for (size_t i = 0; i < op->finish_many.count; i++) {
-        bide_finish_item *item = &op->finish_many.items[i];
-        item->status = check_finish_item(options, op, item);
-        bi_bulk_record(&items, op, i, item->status);
-    }
-    bi_bulk_end(&items, op);
-    return BIDE_OK;
+    return check_items(options, op, check_finish_item);
 }
 
 int bi_op_check_finish_and_reserve(const bide_options *options, bide_op *op)
@@ -412,31 +431,12 @@ int bi_op_check_finish_and_reserve(const bide_options *options, bide_op *op)
     return check_reserve_args(op, &op->finish_and_reserve.reserve);
 }
 
-int bi_op_check_release(const bide_options *options, bide_op *op)
+static int check_touch_item(const bide_options *options, bide_op *op, const void *touch_item)
 {
+    const bide_touch_item *item = touch_item;
     (void)options;
-    TRY(check_priority(op, op->release.priority));
-    return check_duration(op, "delay_ms", op->release.delay_ms);
-}
-
-int bi_op_check_fail(const bide_options *options, bide_op *op)
-{
-    (void)options;
-    TRY(check_slice(op, "the error text", op->fail.error));
-    return check_duration_or(op, "retry_in_ms", op->fail.retry_in_ms, "BIDE_KEEP");
-}
-
-int bi_op_check_bury(const bide_options *options, bide_op *op)
-{
-    (void)options;
-    TRY(check_slice(op, "the reason", op->bury.reason));
-    return check_priority(op, op->bury.priority);
-}
-
-static int check_touch_item(bide_op *op, const bide_touch_item *item)
-{
-    TRY(check_duration_or(op, "extend_ms", item->extend_ms, "BIDE_KEEP"));
-    TRY(check_slice(op, "the progress text", item->progress));
+    TRY(bi_op_check_duration_or_keep(op, "extend_ms", &item->extend_ms));
+    TRY(bi_op_check_slice(op, "the progress text", &item->progress));
     if (item->progress.size > BIDE_PROGRESS_MAX)
         return too_big(op, "progress text", item->progress.size, BIDE_PROGRESS_MAX);
     return BIDE_OK;
@@ -444,111 +444,49 @@ static int check_touch_item(bide_op *op, const bide_touch_item *item)
 
 int bi_op_check_touch(const bide_options *options, bide_op *op)
 {
-    (void)options;
-    return check_touch_item(op, &op->touch);
+    return check_touch_item(options, op, &op->touch);
 }
 
 int bi_op_check_touch_many(const bide_options *options, bide_op *op)
 {
-    (void)options;
-    TRY(check_pointer(op, "items", op->touch_many.items));
-    TRY(check_count(op, "count", op->touch_many.count));
-
-    struct bulk_errors items;
-    bi_bulk_begin(&items, op);
-    for (size_t i = 0; i < op->touch_many.count; i++) {
-        bide_touch_item *item = &op->touch_many.items[i];
-        item->status = check_touch_item(op, item);
-        bi_bulk_record(&items, op, i, item->status);
-    }
-    bi_bulk_end(&items, op);
-    return BIDE_OK;
+    return check_items(options, op, check_touch_item);
 }
 
-/* ---- operate on jobs and topics ---- */
-
-int bi_op_check_kick(const bide_options *options, bide_op *op)
-{
-    (void)options;
-    return check_topic(op, op->kick.topic);
-}
+/* ---- rules of more than one argument, or of one kind only ---- */
 
 int bi_op_check_update(const bide_options *options, bide_op *op)
 {
-    (void)options;
     const bide_update_args *args = &op->update;
+    (void)options;
 
-    TRY(check_priority(op, args->priority));
-    TRY(check_duration_or(op, "delay_ms", args->delay_ms, "BIDE_KEEP"));
-    TRY(check_duration_or(op, "ttr_ms", args->ttr_ms, "BIDE_KEEP"));
     if (args->run_at_ms != BIDE_KEEP)
         TRY(check_user_time(op, "run_at_ms", args->run_at_ms));
     if (args->delay_ms != BIDE_KEEP && args->run_at_ms != BIDE_KEEP)
         return invalid(op, "delay_ms and run_at_ms are both given; choose one");
-    /* Empty: the job stays in its topic. */
-    return args->topic.size == 0 ? BIDE_OK : check_topic(op, args->topic);
+    return BIDE_OK;
 }
 
 int bi_op_check_purge(const bide_options *options, bide_op *op)
 {
     (void)options;
-    TRY(check_topic(op, op->purge.topic));
-    TRY(check_state(op, op->purge.state));
     if (op->purge.state == BIDE_STATE_RESERVED)
         return invalid(op, "a reserved job belongs to its holder; cancel it instead");
     return BIDE_OK;
 }
 
-int bi_op_check_pause(const bide_options *options, bide_op *op)
-{
-    (void)options;
-    TRY(check_topic(op, op->topic.topic));
-    return check_duration_or(op, "for_ms", op->topic.for_ms, "BIDE_FOREVER");
-}
-
-int bi_op_check_resume(const bide_options *options, bide_op *op)
-{
-    (void)options;
-    return check_topic(op, op->topic.topic);
-}
-
 int bi_op_check_topic_ref(const bide_options *options, bide_op *op)
 {
     (void)options;
-    TRY(check_topic(op, op->topic.topic));
     if (op->topic.delta != 1 && op->topic.delta != -1)
         return invalid(op, "delta is %d; +1 or -1", op->topic.delta);
     return BIDE_OK;
 }
 
-/* ---- query ---- */
-
-int bi_op_check_query(const bide_options *options, bide_op *op)
-{
-    (void)options;
-    return check_pointer(op, "job", op->query.job);
-}
-
-int bi_op_check_peek_first(const bide_options *options, bide_op *op)
-{
-    TRY(bi_op_check_query(options, op));
-    TRY(check_topic(op, op->query.topic));
-    return check_state(op, op->query.state);
-}
-
 int bi_op_check_find(const bide_options *options, bide_op *op)
 {
-    TRY(bi_op_check_query(options, op));
-    TRY(check_topic(op, op->query.topic));
-    TRY(check_key(op, op->query.key));
+    (void)options;
     /* In a put an empty key means none: no job can be found by it. */
     return op->query.key.size == 0 ? invalid(op, "a key has 1 to %d bytes", BIDE_KEY_MAX) : BIDE_OK;
-}
-
-int bi_op_check_wait(const bide_options *options, bide_op *op)
-{
-    (void)options;
-    return check_duration_or(op, "timeout_ms", op->wait.timeout_ms, "BIDE_FOREVER");
 }
 
 #define LISTED_STATES                                                                \
@@ -557,57 +495,24 @@ int bi_op_check_wait(const bide_options *options, bide_op *op)
 
 int bi_op_check_list(const bide_options *options, bide_op *op)
 {
-    (void)options;
     const bide_list_args *args = &op->list;
+    (void)options;
 
-    TRY(check_cursor(op, args->cursor));
-    TRY(check_pointer(op, "jobs", args->jobs));
-    TRY(check_count(op, "max", args->job_max));
-
-    /* No topic: all of them. BIDE_STATE_GONE, which is 0: every state. */
-    if (args->topic.size > 0)
-        TRY(check_topic(op, args->topic));
+    /* BIDE_STATE_GONE, which is 0, stands for every state. */
     if (args->state != BIDE_STATE_GONE)
-        TRY(check_state(op, args->state));
+        TRY(bi_op_check_state(op, NULL, &args->state));
     if ((args->filter.states & ~LISTED_STATES) != 0)
         return invalid(op, "states has a bit that stands for no state");
-
-    TRY(check_slice(op, "the text of the filter", args->filter.text));
     if (args->filter.text.size > BIDE_TEXT_MAX)
         return too_big(op, "text of the filter", args->filter.text.size, BIDE_TEXT_MAX);
-    TRY(check_key(op, args->filter.key));
-    TRY(check_duration(op, "min_age_ms", args->filter.min_age_ms));
-    return check_duration(op, "max_age_ms", args->filter.max_age_ms);
-}
-
-int bi_op_check_topics(const bide_options *options, bide_op *op)
-{
-    (void)options;
-    TRY(check_cursor(op, op->topics.cursor));
-    TRY(check_pointer(op, "topics", op->topics.topics));
-    return check_count(op, "max", op->topics.topic_max);
-}
-
-int bi_op_check_stats(const bide_options *options, bide_op *op)
-{
-    (void)options;
-    return check_pointer(op, "stats", op->stats.stats);
-}
-
-int bi_op_check_topic_stats(const bide_options *options, bide_op *op)
-{
-    (void)options;
-    TRY(check_topic(op, op->topic_stats.topic));
-    return check_pointer(op, "stats", op->topic_stats.stats);
+    return BIDE_OK;
 }
 
 int bi_op_check_subscribe(const bide_options *options, bide_op *op)
 {
-    (void)options;
     const bide_subscription_args *args = &op->subscription;
+    (void)options;
 
-    if (args->topic.size > 0)
-        TRY(check_topic(op, args->topic));
     if (args->capacity > 1000000)
         return invalid(op, "the capacity is %u; 1,000,000 are allowed", args->capacity);
     /* A bit beyond the known kinds comes from a program that expects a newer library. */
@@ -619,44 +524,16 @@ int bi_op_check_subscribe(const bide_options *options, bide_op *op)
 int bi_op_check_events(const bide_options *options, bide_op *op)
 {
     (void)options;
-    TRY(check_pointer(op, "feed", op->subscription.handle));
-    TRY(check_pointer(op, "events", op->subscription.events));
     if (op->subscription.event_max == 0 || op->subscription.event_max > BIDE_EVENTS_MAX)
         return invalid(op, "max is %zu; 1 to %d are allowed", op->subscription.event_max,
                        BIDE_EVENTS_MAX);
-    return check_duration_or(op, "timeout_ms", op->subscription.timeout_ms, "BIDE_FOREVER");
-}
-
-int bi_op_check_unsubscribe(const bide_options *options, bide_op *op)
-{
-    (void)options;
-    return check_pointer(op, "feed", op->subscription.handle);
-}
-
-int bi_op_check_nothing(const bide_options *options, bide_op *op)
-{
-    (void)options;
-    (void)op;
     return BIDE_OK;
-}
-
-int bi_op_check_recovered(const bide_options *options, bide_op *op)
-{
-    (void)options;
-    return check_duration_or(op, "timeout_ms", op->recovered.timeout_ms, "BIDE_FOREVER");
 }
 
 int bi_op_check_backup(const bide_options *options, bide_op *op)
 {
     (void)options;
-    TRY(check_pointer(op, "path", op->backup.path));
     return op->backup.path[0] == 0 ? invalid(op, "the path is empty") : BIDE_OK;
-}
-
-int bi_op_check_check(const bide_options *options, bide_op *op)
-{
-    (void)options;
-    return check_pointer(op, "report", op->check.report);
 }
 
 int bi_op_check(const bide_options *options, bide_op *op)
@@ -666,5 +543,9 @@ int bi_op_check(const bide_options *options, bide_op *op)
         snprintf(op->error, sizeof(op->error), "submit: %d is not a kind of op", (int)op->kind);
         return BIDE_EINVAL;
     }
-    return bi_op_row(op)->check(options, op);
+
+    const struct op_row *row = bi_op_row(op);
+    for (const struct op_rule *rule = row->rules; rule != NULL && rule->check != NULL; rule++)
+        TRY(rule->check(op, rule->name, const_member_at(op, rule->at)));
+    return row->check == NULL ? BIDE_OK : row->check(options, op);
 }

@@ -231,8 +231,13 @@ static void undo_list(bide_op *op)
 
 #define STRUCT bide_op
 
-/* What every row has: a check, flags, and arguments. */
-#define CHECK(name)   .check = bi_op_check_##name
+/* What every row has: rules of its arguments, a check of them, or both; flags, and arguments. */
+#define CHECK(name) .check = bi_op_check_##name
+#define RULES(...)  .rules = (const struct op_rule[]){__VA_ARGS__, {NULL, NULL, 0}}
+#define NO_RULES    .rules = (const struct op_rule[]){{NULL, NULL, 0}}
+#define LIST_RULES(args) \
+    RULES(RULE(pointer, "items", args.items), RULE(count, "count", args.count))
+#define RULE(rule, what, member) {bi_op_check_##rule, what, offsetof(bide_op, member)}
 #define FLAGS(bits)   .flags = (bits)
 #define ARGS(...)     .args = &(const struct layout){FIELDS(__VA_ARGS__)}
 #define NO_ARGS       .args = &(const struct layout){.count = 0}
@@ -252,7 +257,7 @@ static void undo_list(bide_op *op)
     CHECK(put), FLAGS(OP_INSERTS_JOBS), ARGS(PUT_FIELDS(put.)), OK(ID(put.id)), \
     ALSO_OK(BIDE_EXISTS), COPY(put), DEPENDS(put_needs_recovery)
 #define ROW_PUT_MANY \
-    CHECK(put_many), FLAGS(OP_INSERTS_JOBS), ARGS(ITEMS(put_many, put_item)), \
+    LIST_RULES(put_many), CHECK(put_many), FLAGS(OP_INSERTS_JOBS), ARGS(ITEMS(put_many, put_item)), \
     RESULTS(OUTCOMES(put_many, put_outcome), SIZE(put_many.accepted), ERROR_ITEM), \
     COPY(put_many), DEPENDS(put_many_needs_recovery)
 #define ROW_RESTORE \
@@ -268,14 +273,14 @@ static void undo_list(bide_op *op)
     OK(LIST(reserve.jobs, reserve.count, reserve.job_max, 1, job)), \
     WAITS(reserve.timeout_ms), RESERVE_AT(reserve)
 #define ROW_RESERVE_JOB \
-    CHECK(reserve_job), FLAGS(OP_RESERVES | OP_UNDO_ON_CANCEL | OP_BODIES), \
+    RULES(RULE(pointer, "job", reserve_job.job)), FLAGS(OP_RESERVES | OP_UNDO_ON_CANCEL | OP_BODIES), \
     ARGS(ID(reserve_job.id), SPACE(reserve_job.job, job)), OK(ONE(reserve_job.job, job))
-#define ROW_LEASE     CHECK(nothing), FLAGS(0), ARGS(ID(lease.id), U64(lease.token))
+#define ROW_LEASE     NO_RULES, FLAGS(0), ARGS(ID(lease.id), U64(lease.token))
 #define ROW_DELETE    ROW_LEASE
 #define ROW_GIVE_BACK ROW_LEASE
 #define ROW_DONE      CHECK(done), FLAGS(0), ARGS(FINISH_FIELDS(finish.)), COPY(done)
 #define ROW_FINISH_MANY \
-    CHECK(finish_many), FLAGS(0), ARGS(ITEMS(finish_many, finish_item)), \
+    LIST_RULES(finish_many), CHECK(finish_many), FLAGS(0), ARGS(ITEMS(finish_many, finish_item)), \
     RESULTS(OUTCOMES(finish_many, finish_outcome), ERROR_ITEM), COPY(finish_many)
 /* The status of the finish is an argument, too: unless the server sets it, the caller sees that the
  * finish was not executed. */
@@ -290,45 +295,59 @@ static void undo_list(bide_op *op)
     COPY(finish_and_reserve), WAITS(finish_and_reserve.reserve.timeout_ms), \
     RESERVE_AT(finish_and_reserve.reserve)
 #define ROW_RELEASE \
-    CHECK(release), FLAGS(0), \
+    RULES(RULE(priority, "the priority", release.priority), \
+          RULE(duration, "delay_ms", release.delay_ms)), \
+    FLAGS(0), \
     ARGS(ID(release.id), U64(release.token), I64(release.priority), I64(release.delay_ms))
 #define ROW_FAIL \
-    CHECK(fail), FLAGS(0), \
+    RULES(RULE(slice, "the error text", fail.error), \
+          RULE(duration_or_keep, "retry_in_ms", fail.retry_in_ms)), \
+    FLAGS(0), \
     ARGS(ID(fail.id), U64(fail.token), SLICE(fail.error), I64(fail.retry_in_ms)), \
     OK(ENUM(fail.state), I64(fail.delay_ms))
 #define ROW_BURY \
-    CHECK(bury), FLAGS(0), \
+    RULES(RULE(slice, "the reason", bury.reason), \
+          RULE(priority, "the priority", bury.priority)), \
+    FLAGS(0), \
     ARGS(ID(bury.id), U64(bury.token), I64(bury.priority), SLICE(bury.reason))
 #define ROW_TOUCH \
     CHECK(touch), FLAGS(0), ARGS(TOUCH_FIELDS(touch.)), OK(I64(touch.left_ms)), \
     ALSO_OK(BIDE_CANCEL_WANTED)
 #define ROW_TOUCH_MANY \
-    CHECK(touch_many), FLAGS(0), ARGS(ITEMS(touch_many, touch_item)), \
+    LIST_RULES(touch_many), CHECK(touch_many), FLAGS(0), ARGS(ITEMS(touch_many, touch_item)), \
     RESULTS(OUTCOMES(touch_many, touch_outcome), ERROR_ITEM)
 
 /* ---- administration ---- */
 
 #define ROW_KICK \
-    CHECK(kick), FLAGS(OP_COUNTS | OP_NEEDS_RECOVERY | OP_SLOW), \
+    RULES(RULE(topic, NULL, kick.topic)), FLAGS(OP_COUNTS | OP_NEEDS_RECOVERY | OP_SLOW), \
     ARGS(CHANGED_TOPIC(kick.topic), U64(kick.max), FLAG(kick.buried_only)), \
     RESULTS(U64(kick.count))
 #define ROW_KICK_JOB ROW_LEASE
 #define ROW_UPDATE \
+    RULES(RULE(priority, "the priority", update.priority), \
+          RULE(duration_or_keep, "delay_ms", update.delay_ms), \
+          RULE(duration_or_keep, "ttr_ms", update.ttr_ms), RULE(any_topic, NULL, update.topic)), \
     CHECK(update), FLAGS(0), \
     ARGS(ID(update.id), I64(update.priority), I64(update.delay_ms), I64(update.run_at_ms), \
          I64(update.ttr_ms), CHANGED_TOPIC(update.topic)), \
     DEPENDS(update_needs_recovery)
 #define ROW_CANCEL ROW_LEASE
 #define ROW_PURGE \
-    CHECK(purge), FLAGS(OP_COUNTS | OP_NEEDS_RECOVERY | OP_ADMIN | OP_SLOW), \
+    RULES(RULE(topic, NULL, purge.topic), RULE(state, NULL, purge.state)), CHECK(purge), \
+    FLAGS(OP_COUNTS | OP_NEEDS_RECOVERY | OP_ADMIN | OP_SLOW), \
     ARGS(CHANGED_TOPIC(purge.topic), ENUM(purge.state)), RESULTS(U64(purge.count))
 #define TOPIC_ARGS(topic_field) ARGS(topic_field(topic.topic), I64(topic.for_ms), I32(topic.delta))
-#define ROW_PAUSE  CHECK(pause), FLAGS(OP_ADMIN), TOPIC_ARGS(CHANGED_TOPIC)
-#define ROW_RESUME CHECK(resume), FLAGS(OP_NEEDS_RECOVERY | OP_ADMIN), TOPIC_ARGS(CHANGED_TOPIC)
+#define ROW_PAUSE  \
+    RULES(RULE(topic, NULL, topic.topic), RULE(duration_or_forever, "for_ms", topic.for_ms)), \
+    FLAGS(OP_ADMIN), TOPIC_ARGS(CHANGED_TOPIC)
+#define ROW_RESUME \
+    RULES(RULE(topic, NULL, topic.topic)), FLAGS(OP_NEEDS_RECOVERY | OP_ADMIN), TOPIC_ARGS(CHANGED_TOPIC)
 /* A reference changes nothing that the order of ops depends on. */
-#define ROW_TOPIC_REF CHECK(topic_ref), FLAGS(OP_IMMEDIATE), TOPIC_ARGS(SLICE)
+#define ROW_TOPIC_REF \
+    RULES(RULE(topic, NULL, topic.topic)), CHECK(topic_ref), FLAGS(OP_IMMEDIATE), TOPIC_ARGS(SLICE)
 #define ROW_DRAIN \
-    CHECK(nothing), FLAGS(OP_IMMEDIATE | OP_REPEATABLE | OP_ADMIN), ARGS(FLAG(drain.on))
+    NO_RULES, FLAGS(OP_IMMEDIATE | OP_REPEATABLE | OP_ADMIN), ARGS(FLAG(drain.on))
 
 /* ---- queries and events ---- */
 
@@ -341,17 +360,30 @@ static void undo_list(bide_op *op)
     ARGS(U64(query.id), SLICE(query.topic), SLICE(query.key), ENUM(query.state), \
          SPACE(query.job, job)), \
     OK(ONE(query.job, job))
-#define ROW_PEEK       CHECK(query), FLAGS(OP_REPEATABLE | OP_BODIES), BY_ID
-#define ROW_PEEK_FIRST CHECK(peek_first), FLAGS(OP_NEEDS_RECOVERY | OP_REPEATABLE | OP_BODIES), BY_NAME
-#define ROW_FIND       CHECK(find), FLAGS(OP_NEEDS_RECOVERY | OP_REPEATABLE | OP_BODIES), BY_NAME
-#define ROW_JOB_STATS  CHECK(query), FLAGS(OP_REPEATABLE), BY_ID
+#define ROW_PEEK       RULES(RULE(pointer, "job", query.job)), FLAGS(OP_REPEATABLE | OP_BODIES), BY_ID
+#define ROW_PEEK_FIRST \
+    RULES(RULE(pointer, "job", query.job), RULE(topic, NULL, query.topic), \
+          RULE(state, NULL, query.state)), \
+    FLAGS(OP_NEEDS_RECOVERY | OP_REPEATABLE | OP_BODIES), BY_NAME
+#define ROW_FIND       \
+    RULES(RULE(pointer, "job", query.job), RULE(topic, NULL, query.topic), \
+          RULE(key, "the key", query.key)), \
+    CHECK(find), FLAGS(OP_NEEDS_RECOVERY | OP_REPEATABLE | OP_BODIES), BY_NAME
+#define ROW_JOB_STATS  RULES(RULE(pointer, "job", query.job)), FLAGS(OP_REPEATABLE), BY_ID
 #define FETCH          ARGS(ID(fetch.id)), OK(BUF(fetch.buf))
-#define ROW_BODY       CHECK(nothing), FLAGS(OP_REPEATABLE | OP_BODIES), FETCH
-#define ROW_RESULT     CHECK(nothing), FLAGS(OP_REPEATABLE | OP_RESULTS), FETCH
+#define ROW_BODY       NO_RULES, FLAGS(OP_REPEATABLE | OP_BODIES), FETCH
+#define ROW_RESULT     NO_RULES, FLAGS(OP_REPEATABLE | OP_RESULTS), FETCH
 #define ROW_WAIT \
-    CHECK(wait), FLAGS(OP_REPEATABLE | OP_RESULTS), ARGS(ID(wait.id), TIMEOUT(wait.timeout_ms)), \
+    RULES(RULE(duration_or_forever, "timeout_ms", wait.timeout_ms)), \
+    FLAGS(OP_REPEATABLE | OP_RESULTS), ARGS(ID(wait.id), TIMEOUT(wait.timeout_ms)), \
     OK(ENUM(wait.state), BUF(wait.result), FLAG(wait.finished)), WAITS(wait.timeout_ms)
 #define ROW_LIST \
+    RULES(RULE(cursor, "the cursor", list.cursor), RULE(pointer, "jobs", list.jobs), \
+          RULE(count, "max", list.job_max), RULE(any_topic, NULL, list.topic), \
+          RULE(slice, "the text of the filter", list.filter.text), \
+          RULE(key, "the key", list.filter.key), \
+          RULE(duration, "min_age_ms", list.filter.min_age_ms), \
+          RULE(duration, "max_age_ms", list.filter.max_age_ms)), \
     CHECK(list), \
     FLAGS(OP_IMMEDIATE | OP_NEEDS_RECOVERY | OP_REPEATABLE | OP_SLOW | OP_PAGE | OP_BODIES), \
     ARGS(SLICE(list.topic), ENUM(list.state), SLICE(list.filter.key), SLICE(list.filter.text), \
@@ -362,37 +394,49 @@ static void undo_list(bide_op *op)
        FLAG(list.ordered)), \
     UNDO(undo_list)
 #define ROW_TOPICS \
-    CHECK(topics), FLAGS(OP_IMMEDIATE | OP_NEEDS_RECOVERY | OP_REPEATABLE | OP_SLOW | OP_PAGE), \
+    RULES(RULE(cursor, "the cursor", topics.cursor), RULE(pointer, "topics", topics.topics), \
+          RULE(count, "max", topics.topic_max)), \
+    FLAGS(OP_IMMEDIATE | OP_NEEDS_RECOVERY | OP_REPEATABLE | OP_SLOW | OP_PAGE), \
     ARGS(CURSOR(topics.cursor), \
          ROOM(topics.topics, topics.topic_max, BIDE_BATCH_JOBS, topic_stats)), \
     OK(LIST(topics.topics, topics.count, topics.topic_max, 0, topic_stats), CURSOR(topics.cursor))
 #define ROW_WAITING ROW_TOPICS
 #define ROW_STATS \
-    CHECK(stats), FLAGS(OP_IMMEDIATE | OP_NEEDS_RECOVERY | OP_REPEATABLE), \
+    RULES(RULE(pointer, "stats", stats.stats)), \
+    FLAGS(OP_IMMEDIATE | OP_NEEDS_RECOVERY | OP_REPEATABLE), \
     ARGS(SPACE(stats.stats, stats)), OK(ONE(stats.stats, stats))
 #define ROW_TOPIC_STATS \
-    CHECK(topic_stats), FLAGS(OP_IMMEDIATE | OP_NEEDS_RECOVERY | OP_REPEATABLE), \
+    RULES(RULE(topic, NULL, topic_stats.topic), RULE(pointer, "stats", topic_stats.stats)), \
+    FLAGS(OP_IMMEDIATE | OP_NEEDS_RECOVERY | OP_REPEATABLE), \
     ARGS(SLICE(topic_stats.topic), SPACE(topic_stats.stats, topic_stats)), \
     OK(ONE(topic_stats.stats, topic_stats))
 /* Repeatable: the first stream has ended with its connection. */
 #define ROW_SUBSCRIBE \
-    CHECK(subscribe), FLAGS(OP_IMMEDIATE | OP_REPEATABLE), \
+    RULES(RULE(any_topic, NULL, subscription.topic)), CHECK(subscribe), \
+    FLAGS(OP_IMMEDIATE | OP_REPEATABLE), \
     ARGS(SLICE(subscription.topic), U32(subscription.kinds), U32(subscription.capacity)), OK(FEED)
 #define ROW_EVENTS \
+    RULES(RULE(pointer, "feed", subscription.handle), \
+          RULE(pointer, "events", subscription.events), \
+          RULE(duration_or_forever, "timeout_ms", subscription.timeout_ms)), \
     CHECK(events), FLAGS(OP_REPEATABLE), \
     ARGS(FEED, TIMEOUT(subscription.timeout_ms), \
          ROOM(subscription.events, subscription.event_max, BIDE_EVENTS_MAX, event)), \
     OK(LIST(subscription.events, subscription.count, subscription.event_max, 0, event), \
        U64(subscription.lost)), \
     WAITS(subscription.timeout_ms)
-#define ROW_UNSUBSCRIBE CHECK(unsubscribe), FLAGS(OP_IMMEDIATE), ARGS(FEED)
-#define ROW_PING        CHECK(nothing), FLAGS(OP_IMMEDIATE | OP_REPEATABLE), NO_ARGS
+#define ROW_UNSUBSCRIBE \
+    RULES(RULE(pointer, "feed", subscription.handle)), FLAGS(OP_IMMEDIATE), ARGS(FEED)
+#define ROW_PING        NO_RULES, FLAGS(OP_IMMEDIATE | OP_REPEATABLE), NO_ARGS
 #define ROW_RECOVERED \
-    CHECK(recovered), FLAGS(OP_IMMEDIATE | OP_REPEATABLE), ARGS(TIMEOUT(recovered.timeout_ms)), \
+    RULES(RULE(duration_or_forever, "timeout_ms", recovered.timeout_ms)), \
+    FLAGS(OP_IMMEDIATE | OP_REPEATABLE), ARGS(TIMEOUT(recovered.timeout_ms)), \
     OK(INNER(recovered.progress, recovery)), ALSO_OK(BIDE_TIMED_OUT), WAITS(recovered.timeout_ms)
-#define ROW_BACKUP CHECK(backup), FLAGS(OP_MAINTENANCE | OP_ADMIN), ARGS(PATH(backup.path))
+#define ROW_BACKUP \
+    RULES(RULE(pointer, "path", backup.path)), CHECK(backup), FLAGS(OP_MAINTENANCE | OP_ADMIN), ARGS(PATH(backup.path))
 #define ROW_CHECK \
-    CHECK(check), FLAGS(OP_MAINTENANCE | OP_EXCLUSIVE | OP_REPEATABLE | OP_ADMIN | OP_SLOW), \
+    RULES(RULE(pointer, "report", check.report)), \
+    FLAGS(OP_MAINTENANCE | OP_EXCLUSIVE | OP_REPEATABLE | OP_ADMIN | OP_SLOW), \
     ARGS(SPACE(check.report, report)), OK(ONE(check.report, report))
 /* clang-format on */
 

@@ -39,6 +39,13 @@ enum op_flag {
     OP_RESULTS = 1 << 14,    /* or the result of a job */
 };
 
+/* A rule of one argument. */
+struct op_rule {
+    int (*check)(bide_op *op, const char *what, const void *member); /* NULL: the end of a list */
+    const char *name;
+    uint16_t at; /* the offset of the argument in the op */
+};
+
 struct op_row {
     const char *name;
     uint8_t name_size;
@@ -51,8 +58,10 @@ struct op_row {
     const struct layout *args;
     const struct layout *results_any; /* results that do not depend on the code; may be NULL */
     const struct layout *results_ok;  /* results on success; may be NULL */
-    int (*check)(const bide_options *options, bide_op *op); /* see below */
-    bool (*copy)(bide_op *op);                              /* see op_args.h; may be NULL */
+    /* The checks of the arguments: the rules first, then the function; either may be NULL. */
+    const struct op_rule *rules;
+    int (*check)(const bide_options *options, bide_op *op);
+    bool (*copy)(bide_op *op); /* see op_args.h; may be NULL */
     /* Whether these arguments make it depend on jobs that it does not name; may be NULL. */
     bool (*needs_recovery)(const bide_op *op);
     /* Restores arguments that are results, too; may be NULL. */
@@ -72,17 +81,20 @@ int bi_op_check(const bide_options *options, bide_op *op);
 /* True for a topic name: 1 to 200 of the allowed bytes, not beginning with '-'. */
 bool bi_topic_name_valid(bide_slice name);
 
-/* The checks in the rows. */
+/* The rules of single arguments. `what` names the argument in a message; some need no name. */
+typedef int op_rule_check(bide_op *op, const char *what, const void *member);
+op_rule_check bi_op_check_topic, bi_op_check_any_topic, bi_op_check_slice, bi_op_check_key,
+    bi_op_check_duration, bi_op_check_duration_or_keep, bi_op_check_duration_or_forever,
+    bi_op_check_priority, bi_op_check_pointer, bi_op_check_count, bi_op_check_state,
+    bi_op_check_cursor;
+
+/* The checks of all arguments that the rules do not cover. */
 typedef int op_check(const bide_options *options, bide_op *op);
 op_check bi_op_check_put, bi_op_check_put_many, bi_op_check_restore, bi_op_check_reserve,
-    bi_op_check_reserve_job, bi_op_check_done, bi_op_check_finish_many,
-    bi_op_check_finish_and_reserve, bi_op_check_release, bi_op_check_fail, bi_op_check_bury,
-    bi_op_check_touch, bi_op_check_touch_many, bi_op_check_kick, bi_op_check_update,
-    bi_op_check_purge, bi_op_check_pause, bi_op_check_resume, bi_op_check_topic_ref,
-    bi_op_check_query, bi_op_check_peek_first, bi_op_check_find, bi_op_check_wait, bi_op_check_list,
-    bi_op_check_topics, bi_op_check_stats, bi_op_check_topic_stats, bi_op_check_subscribe,
-    bi_op_check_events, bi_op_check_unsubscribe, bi_op_check_nothing, bi_op_check_recovered,
-    bi_op_check_backup, bi_op_check_check;
+    bi_op_check_done, bi_op_check_finish_many, bi_op_check_finish_and_reserve, bi_op_check_touch,
+    bi_op_check_touch_many, bi_op_check_update, bi_op_check_purge, bi_op_check_topic_ref,
+    bi_op_check_find, bi_op_check_list, bi_op_check_subscribe, bi_op_check_events,
+    bi_op_check_backup;
 
 /* ---- access to rows ---- */
 
