@@ -59,7 +59,6 @@ static struct program program;
 /* ---- errors ---- */
 
 /* Reports an error on the command line, before the format of the log is known. */
-
 static int report_early(struct program *p, int code, const char *error)
 {
     if (p->logger.journal)
@@ -69,22 +68,7 @@ static int report_early(struct program *p, int code, const char *error)
     return code;
 }
 
-static int report_failure(struct program *p, int code, const char *error)
-{
-    bi_log(&p->log, BIDE_LOG_ERROR, "%s", error);
-    return code;
-}
-
 /* ---- settings ---- */
-
-static int check_config(struct program *p)
-{
-    const struct notes *notes = &p->flags.notes;
-    for (size_t i = 0; i < notes->count; i++)
-        fprintf(stderr, "bided: %s\n", notes->list[i].text);
-    puts("the settings are good");
-    return EXIT_OK;
-}
 
 /* Returns true if there is a server to run, otherwise false with the exit code. */
 static bool read_settings(struct program *p, const char *const *argv, int *code)
@@ -110,7 +94,9 @@ static bool read_settings(struct program *p, const char *const *argv, int *code)
         return false;
     }
     if (p->flags.action == BI_ACTION_CHECK) {
-        *code = check_config(p);
+        for (size_t i = 0; i < p->flags.notes.count; i++)
+            fprintf(stderr, "bided: %s\n", p->flags.notes.list[i].text);
+        puts("the settings are good");
         return false;
     }
 
@@ -122,8 +108,8 @@ static bool read_settings(struct program *p, const char *const *argv, int *code)
 
 /* ---- sockets ---- */
 
-/* Logs which clients are served. is_public: other machines can connect. */
-static void log_access(const struct program *p, bool is_public)
+/* Logs which clients are served. */
+static void log_access(const struct program *p)
 {
     const struct server_limits *limits = &p->limits;
     char networks[1024] = "";
@@ -138,14 +124,14 @@ static void log_access(const struct program *p, bool is_public)
 
     if (limits->auth_always)
         bi_log(&p->log, BIDE_LOG_INFO, "every client must authenticate");
-    else if (is_public && limits->trust_count > 0)
+    else if (p->is_public && limits->trust_count > 0)
         bi_log(&p->log, BIDE_LOG_INFO,
                "trusted without authentication: clients on this machine, %s", networks);
-    if (!is_public && limits->trust_count > 0)
+    if (!p->is_public && limits->trust_count > 0)
         bi_log(
             &p->log, BIDE_LOG_WARN,
             "trust has no effect: bided listens on loopback addresses only (set listen = *:11300)");
-    if (!is_public || limits->auth_always)
+    if (!p->is_public || limits->auth_always)
         return;
 
     if (limits->auth_secret[0] != 0)
@@ -155,19 +141,6 @@ static void log_access(const struct program *p, bool is_public)
     else if (p->server != NULL) /* at the start on_ready() logs this */
         bi_log(&p->log, BIDE_LOG_WARN,
                "neither auth_secret nor trust is set: only clients on this machine are served");
-}
-
-static void log_listeners(struct program *p)
-{
-    bool is_public = false;
-
-    for (size_t i = 0; i < p->listeners.count; i++) {
-        const struct listener *listener = &p->listeners.list[i];
-        bi_log(&p->log, BIDE_LOG_INFO, "listening on %s", listener->name);
-        is_public = is_public || !listener->is_local;
-    }
-    p->is_public = is_public;
-    log_access(p, is_public);
 }
 
 /*
@@ -332,26 +305,21 @@ static int prepare_storage(struct program *p, char *error)
 
 /* ---- queue ---- */
 
-/* Logs the begin of a phase, and at debug level the steps in between. */
-static void log_recovery(struct program *p, const bide_recovery *progress)
-{
-    char text[160];
-    snprintf(text, sizeof(text), "%s stored jobs: %llu of %llu", bide_phase_name(progress->phase),
-             (unsigned long long)progress->loaded, (unsigned long long)progress->total);
-    bi_process_notify("STATUS=%s", text);
-
-    bool step = progress->phase == p->phase || progress->total == 0;
-    bi_log(&p->log, step ? BIDE_LOG_DEBUG : BIDE_LOG_INFO, "%s", text);
-    p->phase = progress->phase;
-}
-
 /* Called on a thread of the library, which waits for the return. */
 static void on_recovery(void *user, const bide_recovery *progress)
 {
     struct program *p = user;
 
+    /* The begin of a phase is logged, and at debug level the steps in between. */
     if (progress->phase != BIDE_PHASE_RECOVERED) {
-        log_recovery(p, progress);
+        bool step = progress->phase == p->phase || progress->total == 0;
+        char text[160];
+        snprintf(text, sizeof(text), "%s stored jobs: %llu of %llu",
+                 bide_phase_name(progress->phase), (unsigned long long)progress->loaded,
+                 (unsigned long long)progress->total);
+        bi_process_notify("STATUS=%s", text);
+        bi_log(&p->log, step ? BIDE_LOG_DEBUG : BIDE_LOG_INFO, "%s", text);
+        p->phase = progress->phase;
         return;
     }
 
@@ -378,18 +346,6 @@ static void log_queue(const struct program *p, const bide_options *options)
            stored ? "sync=" : "jobs are lost when bided stops; ",
            stored ? syncs[options->sync] : "", stored ? " " : "", job, memory,
            p->limits.max_connections);
-}
-
-static void log_queue_dir(const struct program *p, const struct queue_dir_info *found)
-{
-    if (found->is_new)
-        bi_log(&p->log, BIDE_LOG_INFO, "the file did not exist: created a new queue");
-    if (found->binlog[0] != 0)
-        bi_log(
-            &p->log, BIDE_LOG_WARN,
-            "the directory has log files of beanstalkd (%s), which bided does not read: see -b in man "
-            "bided",
-            found->binlog);
 }
 
 static int open_queue(struct program *p, char *error)
@@ -425,16 +381,23 @@ static int open_queue(struct program *p, char *error)
     p->opened_us = bi_clock_boot();
     umask(077);
     int code = bi_queue_open(p->url, &options, true, &p->queue);
-    if (code == BIDE_OK) {
-        log_queue_dir(p, &found);
-        return EXIT_OK;
+    if (code != BIDE_OK) {
+        if (code == BIDE_EINVAL)
+            bi_errmsg_set(error, "%s", bi_config_queue_error());
+        else
+            bi_errmsg_set(error, "cannot open %.250s: %s", p->display_url, bi_config_queue_error());
+        return code == BIDE_EBUSY ? EXIT_STATE_DIR : EXIT_FAILED;
     }
 
-    if (code == BIDE_EINVAL)
-        bi_errmsg_set(error, "%s", bi_config_queue_error());
-    else
-        bi_errmsg_set(error, "cannot open %.250s: %s", p->display_url, bi_config_queue_error());
-    return code == BIDE_EBUSY ? EXIT_STATE_DIR : EXIT_FAILED;
+    if (found.is_new)
+        bi_log(&p->log, BIDE_LOG_INFO, "the file did not exist: created a new queue");
+    if (found.binlog[0] != 0)
+        bi_log(
+            &p->log, BIDE_LOG_WARN,
+            "the directory has log files of beanstalkd (%s), which bided does not read: see -b in man "
+            "bided",
+            found.binlog);
+    return EXIT_OK;
 }
 
 /* ---- server ---- */
@@ -453,10 +416,8 @@ static void mask_signals(int how)
     pthread_sigmask(how, &set, NULL);
 }
 
-static void on_ready(void *user)
+static void on_ready(struct program *p)
 {
-    struct program *p = user;
-
     mask_signals(SIG_UNBLOCK);
     bi_process_notify("READY=1\nSTATUS=%s", p->status);
 
@@ -469,23 +430,10 @@ static void on_ready(void *user)
         bi_log(&p->log, BIDE_LOG_INFO, "ready");
 }
 
-static void on_alive(void *user)
-{
-    (void)user;
-    bi_process_notify("WATCHDOG=1");
-}
-
-static void on_stopping(void *user)
-{
-    (void)user;
-    bi_process_notify("STOPPING=1\nSTATUS=stopping");
-}
-
 /* Reloads limits, the secret and the log settings. All others remain as they were at the start. On
  * an error nothing changes. */
-static void on_reload(void *user)
+static void reload(struct program *p)
 {
-    struct program *p = user;
     char error[BI_ERRMSG_SIZE];
     struct config config;
     struct timespec now;
@@ -506,7 +454,7 @@ static void on_reload(void *user)
         bi_server_set_limits(p->server, &p->limits);
         bi_config_free(&config);
         bi_log(&p->log, BIDE_LOG_INFO, "settings reloaded");
-        log_access(p, p->is_public);
+        log_access(p);
     } else {
         bi_log(&p->log, BIDE_LOG_ERROR, "cannot reload settings, the old ones stay: %s", error);
     }
@@ -515,16 +463,31 @@ static void on_reload(void *user)
     bi_process_notify("READY=1\nSTATUS=%s", p->status);
 }
 
+static void on_server_event(void *user, enum server_event event)
+{
+    switch (event) {
+    case SERVER_READY:
+        on_ready(user);
+        break;
+    case SERVER_ALIVE:
+        bi_process_notify("WATCHDOG=1");
+        break;
+    case SERVER_RELOAD:
+        reload(user);
+        break;
+    case SERVER_STOPPING:
+        bi_process_notify("STOPPING=1\nSTATUS=stopping");
+        break;
+    }
+}
+
 static int start_server(struct program *p, char *error)
 {
     struct server_settings settings = {
         .queue = p->queue,
         .limits = p->limits,
         .log = p->log,
-        .ready = on_ready,
-        .stopping = on_stopping,
-        .reload = on_reload,
-        .alive = on_alive,
+        .notify = on_server_event,
         .watchdog_us = bi_process_watchdog_us(),
         .user = p,
     };
@@ -576,16 +539,21 @@ static int run(struct program *p)
     mask_signals(SIG_BLOCK);
     if (open_sockets(p, error)) {
         p->limits = p->config.limits;
-        log_listeners(p);
+        for (size_t i = 0; i < p->listeners.count; i++) {
+            bi_log(&p->log, BIDE_LOG_INFO, "listening on %s", p->listeners.list[i].name);
+            p->is_public = p->is_public || !p->listeners.list[i].is_local;
+        }
+        log_access(p);
         clamp_max_connections(p, &p->limits);
         code = serve(p, error);
     }
 
     bi_listener_close_all(&p->listeners);
     if (code != EXIT_OK)
-        return report_failure(p, code, error);
-    bi_log(&p->log, BIDE_LOG_INFO, "stopped");
-    return EXIT_OK;
+        bi_log(&p->log, BIDE_LOG_ERROR, "%s", error);
+    else
+        bi_log(&p->log, BIDE_LOG_INFO, "stopped");
+    return code;
 }
 
 /* Opens closed standard descriptors: otherwise a file of the queue or a socket could become

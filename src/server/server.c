@@ -165,31 +165,18 @@ static bool commit_in_loop(struct server *server)
 
 /* ---- signals and timers ---- */
 
-static void on_stop_timeout(evutil_socket_t fd, short what, void *arg)
+static void notify(struct server *server, enum server_event event)
 {
-    struct server *server = arg;
-    (void)fd;
-    (void)what;
-    server->stop_forced = true;
+    if (server->settings.notify != NULL)
+        server->settings.notify(server->settings.user, event);
 }
 
-static void on_stop(evutil_socket_t fd, short what, void *arg)
+static void begin_stop(struct server *server)
 {
-    struct server *server = arg;
-    (void)fd;
-    (void)what;
-
-    /* A second signal ends the wait for clients. */
-    if (server->stopping) {
-        server->stop_forced = true;
-        return;
-    }
-
     bi_log(&server->log, BIDE_LOG_INFO, "stopping: %u connection%s", server->connections,
            server->connections == 1 ? "" : "s");
     server->stopping = true;
-    if (server->settings.stopping != NULL)
-        server->settings.stopping(server->settings.user);
+    notify(server, SERVER_STOPPING);
 
     /* Flush first: only a submitted op can be cancelled. */
     bi_acceptor_close_all(server);
@@ -215,11 +202,8 @@ static void on_drained(struct server_op *server_op)
 
 static const struct server_op_type drain_type = {NULL, on_drained};
 
-static void on_drain(evutil_socket_t fd, short what, void *arg)
+static void begin_drain(struct server *server)
 {
-    struct server *server = arg;
-    (void)fd;
-    (void)what;
     struct internal_op *drain = bi_batch_new_op(server, &drain_type);
     if (drain == NULL)
         return;
@@ -230,40 +214,39 @@ static void on_drain(evutil_socket_t fd, short what, void *arg)
     bi_batch_submit(&drain->base);
 }
 
-static void on_reload(evutil_socket_t fd, short what, void *arg)
+/* Handles the signals, and the end of stop_timeout. */
+static void on_signal(evutil_socket_t number, short what, void *arg)
 {
     struct server *server = arg;
-    (void)fd;
     (void)what;
-    if (server->settings.reload != NULL)
-        server->settings.reload(server->settings.user);
+
+    if (number == SIGUSR1)
+        begin_drain(server);
+    else if (number == SIGHUP)
+        notify(server, SERVER_RELOAD);
+    else if (server->stopping)
+        server->stop_forced = true; /* a second signal, or the timer, ends the wait for clients */
+    else
+        begin_stop(server);
 }
 
 /* A commit that takes longer than the watchdog interval hangs. The watchdog is not notified then,
  * so that the service manager restarts the server. */
-static bool commit_stuck(struct server *server)
-{
-    int64_t age = bi_queue_commit_age(server->queue);
-    if (age < server->settings.watchdog_us) {
-        server->commit_stuck = false;
-        return false;
-    }
-
-    if (!server->commit_stuck)
-        bi_log(&server->log, BIDE_LOG_ERROR,
-               "a commit or checkpoint hangs since %lld s: the watchdog is not notified",
-               (long long)(age / 1000000));
-    server->commit_stuck = true;
-    return true;
-}
-
 static void on_watchdog(evutil_socket_t fd, short what, void *arg)
 {
     struct server *server = arg;
+    int64_t age = bi_queue_commit_age(server->queue);
+    bool stuck = age >= server->settings.watchdog_us;
     (void)fd;
     (void)what;
-    if (!commit_stuck(server))
-        server->settings.alive(server->settings.user);
+
+    if (stuck && !server->commit_stuck)
+        bi_log(&server->log, BIDE_LOG_ERROR,
+               "a commit or checkpoint hangs since %lld s: the watchdog is not notified",
+               (long long)(age / 1000000));
+    server->commit_stuck = stuck;
+    if (!stuck)
+        notify(server, SERVER_ALIVE);
 }
 
 static void on_completion(evutil_socket_t fd, short what, void *arg)
@@ -367,44 +350,30 @@ static void on_idle(evutil_socket_t fd, short what, void *arg)
 
 /* ---- start and stop ---- */
 
-static void generate_id(struct server *server)
-{
-    unsigned char bytes[8] = {0};
-
-    if (getrandom(bytes, sizeof(bytes), GRND_NONBLOCK) != (ssize_t)sizeof(bytes))
-        memcpy(bytes, &server->started, sizeof(bytes));
-    for (size_t i = 0; i < sizeof(bytes); i++)
-        snprintf(server->id + 2 * i, 3, "%02x", bytes[i]);
-}
-
-static bool start_watchdog(struct server *server)
-{
-    int64_t interval_us = server->settings.watchdog_us / 3; /* two of them may be late */
-    struct timeval every = {.tv_sec = interval_us / 1000000, .tv_usec = interval_us % 1000000};
-    event_assign(&server->watchdog_timer, server->base, -1, EV_PERSIST, on_watchdog, server);
-    return interval_us <= 0 || server->settings.alive == NULL ||
-           event_add(&server->watchdog_timer, &every) == 0;
-}
-
 static bool assign_events(struct server *server)
 {
-    struct timeval second = {.tv_sec = IDLE_CHECK_MS / 1000};
+    static const int signals[SERVER_SIGNALS] = {SIGTERM, SIGINT, SIGUSR1, SIGHUP};
     struct event_base *base = server->base;
+    int64_t interval_us = server->settings.watchdog_us / 3; /* two of them may be late */
+    struct timeval second = {.tv_sec = IDLE_CHECK_MS / 1000};
+    struct timeval watchdog = {.tv_sec = interval_us / 1000000, .tv_usec = interval_us % 1000000};
+
     event_assign(&server->cq_event, base, bide_cq_fd(server->cq), EV_READ | EV_PERSIST,
                  on_completion, server);
-    evsignal_assign(&server->term, base, SIGTERM, on_stop, server);
-    evsignal_assign(&server->interrupt, base, SIGINT, on_stop, server);
-    evsignal_assign(&server->usr1, base, SIGUSR1, on_drain, server);
-    evsignal_assign(&server->hup, base, SIGHUP, on_reload, server);
     event_assign(&server->idle_timer, base, -1, EV_PERSIST, on_idle, server);
-    evtimer_assign(&server->stop_timer, base, on_stop_timeout, server);
+    event_assign(&server->watchdog_timer, base, -1, EV_PERSIST, on_watchdog, server);
+    evtimer_assign(&server->stop_timer, base, on_signal, server);
     bi_acceptor_init(server);
     bi_release_init(server);
 
-    return event_add(&server->cq_event, NULL) == 0 && event_add(&server->term, NULL) == 0 &&
-           event_add(&server->interrupt, NULL) == 0 && event_add(&server->usr1, NULL) == 0 &&
-           event_add(&server->hup, NULL) == 0 && event_add(&server->idle_timer, &second) == 0 &&
-           start_watchdog(server);
+    bool added = event_add(&server->cq_event, NULL) == 0 &&
+                 event_add(&server->idle_timer, &second) == 0 &&
+                 (interval_us <= 0 || event_add(&server->watchdog_timer, &watchdog) == 0);
+    for (size_t i = 0; i < SERVER_SIGNALS && added; i++) {
+        evsignal_assign(&server->signals[i], base, signals[i], on_signal, server);
+        added = event_add(&server->signals[i], NULL) == 0;
+    }
+    return added;
 }
 
 void bi_server_set_limits(struct server *server, const struct server_limits *limits)
@@ -438,7 +407,13 @@ int bi_server_new(const struct server_settings *settings, struct server **out, c
     server->max_topics = options->max_topics;
     server->max_waiters = options->max_waiters;
     bi_batch_init(&server->batch, options);
-    generate_id(server);
+
+    unsigned char id[8];
+    if (getrandom(id, sizeof(id), GRND_NONBLOCK) != (ssize_t)sizeof(id))
+        memcpy(id, &server->started, sizeof(id));
+    for (size_t i = 0; i < sizeof(id); i++)
+        snprintf(server->id + 2 * i, 3, "%02x", id[i]);
+
     bi_standby_init(&server->standby);
 
     server->scratch = malloc(SCRATCH_SIZE);
@@ -600,8 +575,7 @@ void bi_server_run(struct server *server)
     size_t count = 0;
 
     bi_acceptor_start(server);
-    if (server->settings.ready != NULL)
-        server->settings.ready(server->settings.user);
+    notify(server, SERVER_READY);
 
     /* The calling thread only receives the signals: a signal that is sent to a process is not
      * delivered while the thread that the kernel has chosen for it hangs in a sync. */

@@ -9,8 +9,8 @@
  * Ownership  The caller provides the queue and the listening sockets. run() closes the sockets; the
  *            caller closes the queue afterwards.
  * Failure    Only new and listen can fail. A connection that cannot be served is closed.
- * Threads    All calls on one thread; run() may start two more, and calls the functions of the
- *            settings on one of them. The loop handles TERM, INT, USR1 and HUP while it runs.
+ * Threads    All calls on one thread; run() may start two more, and calls notify() on one of
+ *            them. The loop handles TERM, INT, USR1 and HUP while it runs.
  */
 #ifndef BI_SERVER_H
 #define BI_SERVER_H
@@ -45,16 +45,19 @@ struct server_limits {
     size_t trust_count;
 };
 
+enum server_event {
+    SERVER_READY,    /* the loop runs */
+    SERVER_ALIVE,    /* the loop runs and no commit hangs */
+    SERVER_RELOAD,   /* SIGHUP */
+    SERVER_STOPPING, /* a stop has begun */
+};
+
 struct server_settings {
     bide *queue;
     struct server_limits limits;
     struct bi_log log;
-    void (*ready)(void *user);    /* the loop runs; may be NULL */
-    void (*stopping)(void *user); /* a stop has begun; may be NULL */
-    void (*reload)(void *user);   /* SIGHUP; may be NULL */
-    void (*alive)(void *user);    /* the loop runs and no commit hangs; may be NULL. Called three
-                                     times in watchdog_us */
-    int64_t watchdog_us;          /* 0: alive is not called */
+    void (*notify)(void *user, enum server_event event); /* may be NULL */
+    int64_t watchdog_us; /* interval of SERVER_ALIVE, times three; 0: it is not reported */
     void *user;
 };
 
@@ -66,7 +69,7 @@ int bi_server_new(const struct server_settings *settings, struct server **out, c
  * the caller keeps the socket then. */
 int bi_server_listen(struct server *server, const struct protocol *protocol, int fd, char *error);
 
-/* Replaces the limits. May be called from reload(). */
+/* Replaces the limits. May be called at SERVER_RELOAD. */
 void bi_server_set_limits(struct server *server, const struct server_limits *limits);
 
 /*

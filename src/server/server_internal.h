@@ -21,7 +21,8 @@
 
 #include <event2/event.h>
 
-#define PROTOCOLS_MAX 4
+#define PROTOCOLS_MAX  4
+#define SERVER_SIGNALS 4
 #define BODY_SMALL \
     ((size_t)64 << 10) /* smaller bodies may use the last fourth of the clients' memory */
 #define BODY_LARGE (BODY_SMALL + 1) /* for commands that may not, and have no body size */
@@ -50,7 +51,7 @@ struct server {
     struct server_limits limits;
     struct server_settings settings;
     struct event_base *base;
-    struct event cq_event, term, interrupt, usr1, hup, idle_timer, stop_timer, watchdog_timer;
+    struct event cq_event, idle_timer, stop_timer, watchdog_timer, signals[SERVER_SIGNALS];
 
     struct {
         const struct protocol *protocol;

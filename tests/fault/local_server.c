@@ -45,6 +45,12 @@ void serve_set_stop_timeout(int64_t ms)
 static int64_t watchdog_ms;
 static void (*on_alive)(void *user);
 
+static void on_event(void *user, enum server_event event)
+{
+    if (event == SERVER_ALIVE && on_alive != NULL)
+        on_alive(user);
+}
+
 void serve_set_watchdog(int64_t ms, void (*alive)(void *user))
 {
     watchdog_ms = ms;
@@ -65,7 +71,7 @@ void serve_begin(struct local_server *local_server, const char *parameters)
     OK(bide_wait_recovered(local_server->queue, PATIENCE_MS, NULL));
     struct server_settings settings = {.queue = local_server->queue,
                                        .limits = limits,
-                                       .alive = on_alive,
+                                       .notify = on_event,
                                        .watchdog_us = watchdog_ms * 1000};
     EQ(bi_server_new(&settings, &local_server->server, error), BIDE_OK);
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);

@@ -30,10 +30,12 @@ static void *open_later(void *arg)
     return NULL;
 }
 
-static void on_alive(void *user)
+static void on_event(void *user, enum server_event event)
 {
     static pthread_t thread;
     (void)user;
+    if (event != SERVER_ALIVE)
+        return;
     calls++;
     if (!shut) {
         unsigned started = slow_started(slow);
@@ -65,7 +67,7 @@ static void a_commit_that_hangs_silences_the_watchdog(void **state)
     struct server_settings settings = {
         .queue = queue,
         .limits = {.max_connections = 10, .stop_timeout_ms = 10000, .max_client_bytes = 1 << 20},
-        .alive = on_alive,
+        .notify = on_event,
         .watchdog_us = WATCHDOG_MS * 1000,
     };
     assert_int_equal(bi_server_new(&settings, &server, error), BIDE_OK);
@@ -85,7 +87,7 @@ static void without_a_watchdog_none_is_told(void **state)
     char error[BIDE_ERROR_SIZE];
     struct server_settings settings = {
         .limits = {.max_connections = 10, .stop_timeout_ms = 10000, .max_client_bytes = 1 << 20},
-        .alive = on_alive,
+        .notify = on_event,
     };
     (void)state;
     calls = 0;
