@@ -37,49 +37,40 @@ void bi_config_log_notes(struct notes *notes, const struct bi_log *log)
     notes->count = 0;
 }
 
-/* ---- setting ---- */
+/* ---- sources ---- */
 
-static bool has_trait(size_t index, unsigned trait)
-{
-    return (bi_setting_get(index)->traits & trait) != 0;
-}
+/* The settings of the file or of the command line. */
+struct source {
+    struct config *config;
+    bool seen[BI_SETTINGS];
+};
 
-/* Records the text of a setting. The values of a list are joined, so that bi_config_note_restarts()
- * can compare two configurations. */
-static bool append_given(char **given, const char *text, bool is_list)
+/* Sets a value and records its text, which bi_config_note_restarts() compares. */
+static bool apply(struct source *source, size_t index, const char *text, char *error)
 {
-    char *joined = NULL;
+    struct config *config = source->config;
+    char **given = &config->given[index], *joined = NULL;
+    bool is_list = (bi_setting_get(index)->traits & BI_LIST) != 0;
+
+    /* The first value replaces the list of an earlier source; further ones accumulate. */
+    if (is_list && !source->seen[index]) {
+        bi_setting_clear(config, index);
+        free(*given);
+        *given = NULL;
+    }
+    source->seen[index] = true;
 
     if (!is_list || *given == NULL)
         joined = strdup(text);
     else if (asprintf(&joined, "%s\n%s", *given, text) < 0)
         joined = NULL;
     if (joined == NULL)
-        return false;
-
+        return bi_errmsg_set(error, "out of memory");
     free(*given);
     *given = joined;
-    return true;
-}
 
-static void clear_list(struct config *config, size_t index)
-{
-    if (!has_trait(index, BI_LIST))
-        return;
-    bi_setting_clear(config, index);
-    free(config->given[index]);
-    config->given[index] = NULL;
-}
-
-static bool apply(struct config *config, size_t index, const char *text, char *error)
-{
-    if (!append_given(&config->given[index], text, has_trait(index, BI_LIST)))
-        return bi_errmsg_set(error, "out of memory");
-
-    /* bi_setting_set() borrows the text, which must be the configuration's own; a list copies
-     * it. */
-    const char *stored = has_trait(index, BI_LIST) ? text : config->given[index];
-    return bi_setting_set(config, index, stored, error);
+    /* A setting borrows the text, which must be the configuration's own; a list copies it. */
+    return bi_setting_set(config, index, is_list ? text : joined, error);
 }
 
 static bool apply_defaults(struct config *config, char *error)
@@ -94,36 +85,20 @@ static bool apply_defaults(struct config *config, char *error)
     return true;
 }
 
-/* ---- file ---- */
-
-struct file_context {
-    struct config *config;
-    bool seen[BI_SETTINGS]; /* settings of this file */
-};
-
 static bool apply_line(void *user, const char *name, const char *value, char *error)
 {
-    struct file_context *file_context = user;
     size_t index;
-
-    if (!bi_setting_find(name, strlen(name), &index, error))
-        return false;
-
-    /* The first value replaces the list of the defaults; further ones accumulate. */
-    if (!file_context->seen[index])
-        clear_list(file_context->config, index);
-    file_context->seen[index] = true;
-    return apply(file_context->config, index, value, error);
+    return bi_setting_find(name, strlen(name), &index, error) && apply(user, index, value, error);
 }
 
 /* Rejects a url and a directory that name different queues in the same source: one of them would be
- * ignored silently. source: the file or the command line, for the message. */
-static bool check_one_queue(const struct config *config, const bool *seen, const char *source,
-                            char *error)
+ * ignored silently. name: the file or the command line, for the message. */
+static bool check_one_queue(const struct source *source, const char *name, char *error)
 {
+    const struct config *config = source->config;
     char same[BI_URL_MAX], reason[BI_ERRMSG_SIZE];
     size_t url = bi_setting_index("url"), directory = bi_setting_index("directory");
-    if (!seen[url] || !seen[directory])
+    if (!source->seen[url] || !source->seen[directory])
         return true;
     if (bi_state_dir_url(same, config->given[directory], reason) &&
         strcmp(same, config->given[url]) == 0)
@@ -132,7 +107,7 @@ static bool check_one_queue(const struct config *config, const bool *seen, const
     return bi_errmsg_set(error,
                          "%.200s: url and directory (-b) both say where the queue is; leave one of "
                          "them out",
-                         source);
+                         name);
 }
 
 /* Warns of a secret that is short, or in a file that all users can read. */
@@ -169,7 +144,7 @@ static bool read_secret_line(FILE *file, char *secret, size_t size, char *reason
     return true;
 }
 
-static bool read_secret_file(struct config *config, int timeout_ms, struct notes *notes,
+static bool read_secret_file(struct config *config, const struct flags *flags, struct notes *notes,
                              char *error)
 {
     char secret[sizeof(config->limits.auth_secret) + 2], reason[BI_ERRMSG_SIZE];
@@ -177,7 +152,7 @@ static bool read_secret_file(struct config *config, int timeout_ms, struct notes
     if (path == NULL)
         return true;
 
-    FILE *file = bi_conffile_open(path, timeout_ms, NULL);
+    FILE *file = bi_conffile_open(path, flags->reload ? RELOAD_TIMEOUT_MS : START_TIMEOUT_MS, NULL);
     if (file == NULL)
         return bi_errmsg_set(error, "cannot read secret_file %.200s: %s", path,
                              bi_conffile_strerror(errno));
@@ -195,16 +170,11 @@ static bool read_secret_file(struct config *config, int timeout_ms, struct notes
     return good;
 }
 
-static int open_timeout_ms(const struct flags *flags)
-{
-    return flags->reload ? RELOAD_TIMEOUT_MS : START_TIMEOUT_MS;
-}
-
 static bool apply_file(struct config *config, const struct flags *flags, struct notes *notes,
                        char *error)
 {
     const char *path = flags->file != NULL ? flags->file : BI_CONFIG_FILE;
-    FILE *file = bi_conffile_open(path, open_timeout_ms(flags), NULL);
+    FILE *file = bi_conffile_open(path, flags->reload ? RELOAD_TIMEOUT_MS : START_TIMEOUT_MS, NULL);
 
     if (file == NULL) {
         /* Only the default file may be missing. */
@@ -213,9 +183,9 @@ static bool apply_file(struct config *config, const struct flags *flags, struct 
         return bi_errmsg_set(error, "cannot read %.200s: %s", path, bi_conffile_strerror(errno));
     }
 
-    struct file_context file_context = {.config = config};
-    bool good = bi_conffile_parse(file, path, apply_line, &file_context, error) &&
-                check_one_queue(config, file_context.seen, path, error);
+    struct source source = {.config = config};
+    bool good = bi_conffile_parse(file, path, apply_line, &source, error) &&
+                check_one_queue(&source, path, error);
     if (good)
         warn_about_secret(config, file, path, notes);
     fclose(file);
@@ -226,19 +196,12 @@ static bool apply_file(struct config *config, const struct flags *flags, struct 
 
 static bool apply_flags(struct config *config, const struct flags *flags, char *error)
 {
-    bool seen[BI_SETTINGS] = {false};
+    struct source source = {.config = config};
 
-    for (size_t i = 0; i < flags->count; i++) {
-        size_t index = flags->list[i].setting;
-
-        /* Flags replace a list of the file, they do not extend it. */
-        if (!seen[index])
-            clear_list(config, index);
-        seen[index] = true;
-        if (!apply(config, index, flags->list[i].value, error))
+    for (size_t i = 0; i < flags->count; i++)
+        if (!apply(&source, flags->list[i].setting, flags->list[i].value, error))
             return false;
-    }
-    return check_one_queue(config, seen, "the command line", error);
+    return check_one_queue(&source, "the command line", error);
 }
 
 const char *bi_config_queue_error(void)
@@ -292,8 +255,7 @@ bool bi_config_load(struct config *config, const struct flags *flags, struct not
                     char *error)
 {
     if (apply_defaults(config, error) && apply_file(config, flags, notes, error) &&
-        apply_flags(config, flags, error) &&
-        read_secret_file(config, open_timeout_ms(flags), notes, error) &&
+        apply_flags(config, flags, error) && read_secret_file(config, flags, notes, error) &&
         check_combination(config, error)) {
         warn_about_trust(config, notes);
         return true;
@@ -306,7 +268,6 @@ bool bi_config_load(struct config *config, const struct flags *flags, struct not
 void bi_config_free(struct config *config)
 {
     for (size_t i = 0; i < BI_SETTINGS; i++) {
-        clear_list(config, i);
         free(config->given[i]);
         config->given[i] = NULL;
     }
@@ -318,7 +279,7 @@ void bi_config_note_restarts(const struct config *old, const struct config *new,
     for (size_t i = 0; i < BI_SETTINGS; i++) {
         const char *before = old->given[i], *now = new->given[i];
         bool same = before == NULL || now == NULL ? before == now : strcmp(before, now) == 0;
-        if (!same && !has_trait(i, BI_RELOAD))
+        if (!same && (bi_setting_get(i)->traits & BI_RELOAD) == 0)
             bi_config_add_note(notes, BIDE_LOG_WARN, "%s has changed; that takes a restart",
                                bi_setting_get(i)->name);
     }

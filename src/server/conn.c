@@ -75,23 +75,21 @@ size_t bi_conn_unread_bytes(const struct conn *conn)
     return bi_output_left(&conn->output) + conn->load.unreplied_bytes;
 }
 
-/* What a connection may leave unread while memory is short. With many connections the share is less
- * than UNREAD_SHARE: together they would still hold all of it. */
-static size_t unread_share(const struct server *server)
-{
-    uint64_t share = server->limits.max_client_bytes / 2 / server->connections;
-    return share < UNREAD_SHARE ? (size_t)share : UNREAD_SHARE;
-}
-
 bool bi_conn_is_reader_stalled(const struct conn *conn)
 {
     const struct server *server = conn->server;
     size_t unread_bytes = bi_conn_unread_bytes(conn);
     int64_t stalled_us = server->now - conn->last_drained_at;
 
+    /* With many connections the share is less than UNREAD_SHARE: together they would still hold all
+     * of the memory. */
+    uint64_t share = server->limits.max_client_bytes / 2 / server->connections;
+    if (share > UNREAD_SHARE)
+        share = UNREAD_SHARE;
+
     /* Reading slowly is allowed, as long as the client makes progress. */
     return (unread_bytes > UNREAD_MAX && stalled_us > UNREAD_TIMEOUT_US) ||
-           (bi_server_is_memory_short(server) && unread_bytes > unread_share(server) &&
+           (bi_server_is_memory_short(server) && unread_bytes > share &&
             stalled_us > UNREAD_TIMEOUT_SHORT_US);
 }
 
@@ -240,19 +238,6 @@ void bi_conn_write(struct conn *conn)
 }
 
 /*
- * Ends the stream. A unix socket delivers output at once, but closing it with unread input resets
- * the peer. So both directions are shut down, and the input that has arrived is discarded.
- */
-static void shut_down(const struct conn *conn)
-{
-    char unread[4096];
-
-    shutdown(conn->fd, conn->tcp ? SHUT_WR : SHUT_RDWR);
-    while (!conn->tcp && recv(conn->fd, unread, sizeof(unread), 0) > 0)
-        continue;
-}
-
-/*
  * Closing a TCP socket with unread input resets the connection; output that is not delivered is
  * lost, and so is the end of the stream. If the server ends the connection first, it therefore
  * shuts down its side and waits, for a limited time, until the peer has acknowledged all output.
@@ -266,7 +251,13 @@ static bool must_linger(struct conn *conn)
     if (conn->dead || conn->output.broken || conn->eof)
         return false;
     if (!conn->lingering)
-        shut_down(conn);
+        shutdown(conn->fd, conn->tcp ? SHUT_WR : SHUT_RDWR);
+
+    /* A unix socket delivers output at once, but closing it with unread input resets the peer. So
+     * both directions are shut down, and the input that has arrived is discarded. */
+    char unread[4096];
+    while (!conn->tcp && recv(conn->fd, unread, sizeof(unread), 0) > 0)
+        continue;
     if (!conn->tcp || ioctl(conn->fd, SIOCOUTQ, &unsent) != 0 || unsent == 0)
         return false;
 

@@ -204,30 +204,6 @@ static size_t execute(struct conn *conn, const char *data, size_t size)
 
 /* ---- input ---- */
 
-/* Copies the input that is not executed yet to memory of the connection. */
-static void save_input(struct conn *conn, const char *data, size_t size)
-{
-    if (size == 0) {
-        free(conn->input);
-        conn->input = NULL;
-        conn->input_size = 0;
-        return;
-    }
-
-    char *input = data == conn->input ? conn->input : malloc(size);
-    if (input == NULL) {
-        conn->dead = true;
-        return;
-    }
-    if (input != conn->input) {
-        memcpy(input, data, size);
-        free(conn->input);
-    }
-
-    conn->input = input;
-    conn->input_size = size;
-}
-
 /* Returns scratch memory for `size` bytes. It is not overwritten before the batch is submitted. */
 static char *scratch(struct server *server, size_t size)
 {
@@ -255,7 +231,18 @@ static void execute_scratch(struct conn *conn, char *data, size_t size)
     size_t consumed = execute(conn, data, size);
     if (consumed > 0)
         conn->last_received_at = server->now; /* restarts command_timeout for the next command */
-    save_input(conn, data + consumed, size - consumed);
+
+    /* What is not executed yet is copied to memory of the connection. */
+    size_t left = size - consumed;
+    if (left == 0)
+        return;
+    conn->input = malloc(left);
+    if (conn->input == NULL) {
+        conn->dead = true;
+        return;
+    }
+    memcpy(conn->input, data + consumed, left);
+    conn->input_size = left;
 }
 
 void bi_conn_input_run(struct conn *conn)
@@ -283,18 +270,24 @@ static bool reads_body_directly(const struct conn *conn)
     return body != NULL && conn->input_size == 0 && body->size > body->received + DIRECT_READ_MIN;
 }
 
-/* Handles a recv() without data: end of file, an error, or a spurious wakeup. */
-static void on_empty_read(struct conn *conn, ssize_t got)
+/* Receives bytes; 0 at the end of file, after an error, or if there are none. */
+static size_t receive(struct conn *conn, void *data, size_t size)
 {
-    if (got == 0)
-        conn->eof = conn->half_closed = true;
-    else if (errno != EAGAIN && errno != EINTR)
-        conn->dead = true;
-    if (!conn->eof)
-        return;
+    ssize_t got = recv(conn->fd, data, size, 0);
+    if (got > 0) {
+        conn->last_received_at = conn->server->now;
+        conn->server->schedule.read_bytes += (size_t)got;
+        return (size_t)got;
+    }
 
+    if (got < 0) {
+        conn->dead = conn->dead || (errno != EAGAIN && errno != EINTR);
+        return 0;
+    }
+    conn->eof = conn->half_closed = true;
     conn->protocol->cancel_waiting(conn, CANCEL_HALF_CLOSED);
     conn->protocol->wind_down(conn);
+    return 0;
 }
 
 static void read_body(struct conn *conn)
@@ -307,15 +300,10 @@ static void read_body(struct conn *conn)
 
     struct conn_body *body = conn->body;
     size_t room = min_size(READ_STEP, body->room - body->received);
-    ssize_t got = recv(conn->fd, body->data + body->received, room, 0);
-    if (got <= 0) {
-        on_empty_read(conn, got);
+    size_t got = receive(conn, body->data + body->received, room);
+    if (got == 0)
         return;
-    }
-
-    body->received += (size_t)got;
-    conn->last_received_at = conn->server->now;
-    conn->server->schedule.read_bytes += (size_t)got;
+    body->received += got;
     bi_conn_update_memory(conn);
 }
 
@@ -329,23 +317,18 @@ static void read_without_executing(struct conn *conn)
 
     /* A temporary buffer: scratch_at is not advanced. */
     char *data = scratch(conn->server, READ_MAX);
-    ssize_t got = recv(conn->fd, data, max - conn->input_size, 0);
-    if (got <= 0) {
-        on_empty_read(conn, got);
+    size_t got = receive(conn, data, max - conn->input_size);
+    if (got == 0)
         return;
-    }
 
-    char *input = realloc(conn->input, conn->input_size + (size_t)got);
+    char *input = realloc(conn->input, conn->input_size + got);
     if (input == NULL) {
         conn->dead = true;
         return;
     }
-    memcpy(input + conn->input_size, data, (size_t)got);
-
-    conn->last_received_at = conn->server->now;
-    conn->server->schedule.read_bytes += (size_t)got;
+    memcpy(input + conn->input_size, data, got);
     conn->input = input;
-    conn->input_size += (size_t)got;
+    conn->input_size += got;
     conn->need_input = false;
 }
 
@@ -357,16 +340,11 @@ static void read_and_execute(struct conn *conn)
     /* Copied, not moved: if the read brings nothing, the input is still in its place. */
     if (kept > 0)
         memcpy(data, conn->input, kept);
-    ssize_t got = recv(conn->fd, data + kept, bi_conn_max_input(conn), 0);
-    if (got <= 0) {
-        on_empty_read(conn, got);
+    size_t got = receive(conn, data + kept, bi_conn_max_input(conn));
+    if (got == 0)
         return;
-    }
-
-    conn->last_received_at = conn->server->now;
-    conn->server->schedule.read_bytes += (size_t)got;
     conn->bulk = false;
-    execute_scratch(conn, data, kept + (size_t)got);
+    execute_scratch(conn, data, kept + got);
 }
 
 void bi_conn_input_read(struct conn *conn)

@@ -257,27 +257,23 @@ bool bi_listener_open(struct listeners *listeners, const struct listen_address *
 
 #ifdef BIDE_WITH_SYSTEMD
 
-static bool inherit_one(struct listeners *listeners, int fd, char *error)
-{
-    if (sd_is_socket(fd, AF_UNSPEC, SOCK_STREAM, 1) <= 0)
-        return bi_errmsg_set(error, "descriptor %d of systemd is not a listening stream socket",
-                             fd);
-
-    int flags = fcntl(fd, F_GETFL);
-    if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0)
-        return bi_errmsg_set(error, "descriptor %d of systemd: %s", fd, strerror(errno));
-    return append(listeners, fd, error) != NULL;
-}
-
 bool bi_listener_inherit(struct listeners *listeners, char *error)
 {
     int count = sd_listen_fds(1);
     if (count < 0)
         return bi_errmsg_set(error, "cannot use the sockets of systemd: %s", strerror(-count));
 
-    for (int i = 0; i < count; i++)
-        if (!inherit_one(listeners, SD_LISTEN_FDS_START + i, error))
+    for (int fd = SD_LISTEN_FDS_START; fd < SD_LISTEN_FDS_START + count; fd++) {
+        if (sd_is_socket(fd, AF_UNSPEC, SOCK_STREAM, 1) <= 0)
+            return bi_errmsg_set(error, "descriptor %d of systemd is not a listening stream socket",
+                                 fd);
+
+        int flags = fcntl(fd, F_GETFL);
+        if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0)
+            return bi_errmsg_set(error, "descriptor %d of systemd: %s", fd, strerror(errno));
+        if (append(listeners, fd, error) == NULL)
             return false;
+    }
     return true;
 }
 

@@ -2,13 +2,15 @@
 #include "server/logger.h"
 
 #include "util/clock.h"
+#include "util/datetime.h"
 
+#include <assert.h>
 #include <poll.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 /* PIPE_BUF: longer writes to a pipe may be interleaved with those of other processes. */
@@ -31,18 +33,17 @@ static const struct {
 
 /* ---- lines ---- */
 
-/* Appends text, or drops it if it does not fit. Leaves room for end_line(). */
-static void add(struct line *line, const char *text, size_t size)
+/* Appends text, or drops it if it does not fit. Leaves room for the end of the line. */
+__attribute__((format(printf, 2, 3))) static void add(struct line *line, const char *format, ...)
 {
-    if (line->size + size > sizeof(line->text) - 4)
-        return;
-    memcpy(line->text + line->size, text, size);
-    line->size += size;
-}
+    size_t room = sizeof(line->text) - 4 - line->size;
+    va_list args;
 
-static void add_text(struct line *line, const char *text)
-{
-    add(line, text, strlen(text));
+    va_start(args, format);
+    int size = vsnprintf(line->text + line->size, room, format, args);
+    va_end(args);
+    if (size > 0 && (size_t)size < room)
+        line->size += (size_t)size;
 }
 
 /* Returns the size of the first character, or 0 if it is not valid UTF-8. The second byte of some
@@ -79,110 +80,56 @@ static bool is_control(const unsigned char *text)
            (text[0] == 0xc2 && text[1] >= 0x80 && text[1] < 0xa0);
 }
 
-/* Control characters and invalid bytes are written as \x1b. */
-static void add_escaped(struct line *line, const char *text)
-{
-    for (const unsigned char *at = (const unsigned char *)text; *at != 0;) {
-        size_t size = is_control(at) ? 0 : utf8_size(at);
-        char escape[8];
-
-        if (size > 0)
-            add(line, (const char *)at, size);
-        else
-            add(line, escape, (size_t)snprintf(escape, sizeof(escape), "\\x%02x", *at));
-        at += size > 0 ? size : 1;
-    }
-}
-
-static void add_json(struct line *line, const char *text)
+/* Control characters and invalid bytes are written as \x1b, in JSON as \u001b. JSON must be valid
+ * UTF-8, so an invalid byte becomes the replacement character. */
+static void add_escaped(struct line *line, const char *text, bool json)
 {
     for (const unsigned char *at = (const unsigned char *)text; *at != 0;) {
         size_t size = utf8_size(at);
-        char escape[8];
 
-        /* JSON must be valid UTF-8, so an invalid byte becomes the replacement character. */
-        if (*at == '"' || *at == '\\')
-            add(line, escape, (size_t)snprintf(escape, sizeof(escape), "\\%c", *at));
-        else if (is_control(at))
-            add(line, escape,
-                (size_t)snprintf(escape, sizeof(escape), "\\u%04x", size == 2 ? at[1] : at[0]));
-        else if (size == 0)
-            add_text(line, "\\ufffd");
-        else
-            add(line, (const char *)at, size);
+        if (json && (*at == '"' || *at == '\\'))
+            add(line, "\\%c", *at);
+        else if (json && is_control(at))
+            add(line, "\\u%04x", size == 2 ? at[1] : at[0]);
+        else if (json && size == 0)
+            add(line, "\\ufffd");
+        else if (size == 0 || is_control(at)) {
+            add(line, "\\x%02x", *at);
+            size = 1; /* the other bytes of a control character are invalid by themselves */
+        } else
+            add(line, "%.*s", (int)size, (const char *)at);
         at += size > 0 ? size : 1;
     }
-}
-
-static void add_time(struct line *line)
-{
-    int64_t now = bi_clock_wall();
-    time_t seconds = (time_t)(now / 1000000);
-    struct tm parts;
-    char text[40];
-
-    gmtime_r(&seconds, &parts);
-    size_t size = strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &parts);
-    snprintf(text + size, sizeof(text) - size, ".%03dZ", (int)(now / 1000 % 1000));
-    add_text(line, text);
-}
-
-static void begin_line(struct line *line, const struct logger *logger, bide_log_level level)
-{
-    line->size = 0;
-
-    /* journald removes the prefix and records the priority, also of a line of JSON. */
-    if (logger->journal) {
-        char text[8];
-        snprintf(text, sizeof(text), "<%d>", levels[level].priority);
-        add_text(line, text);
-    }
-
-    if (logger->format == BI_LOG_JSON) {
-        add_text(line, "{\"time\":\"");
-        add_time(line);
-        add_text(line, "\",\"level\":\"");
-        add_text(line, levels[level].lower);
-        add_text(line, "\",\"message\":\"");
-    } else if (!logger->journal) {
-        add_time(line);
-        add_text(line, " ");
-        add_text(line, levels[level].upper);
-        add_text(line, " ");
-    }
-}
-
-static void end_line(struct line *line, const struct logger *logger)
-{
-    const char *text = logger->format == BI_LOG_JSON ? "\"}\n" : "\n";
-    memcpy(line->text + line->size, text, strlen(text));
-    line->size += strlen(text);
 }
 
 /* ---- writing ---- */
 
 /* Writes a line without blocking. A pipe that polls writable has room for PIPE_BUF bytes. */
-static bool put_line(const struct logger *logger, const struct line *line)
-{
-    struct pollfd writable = {.fd = logger->fd, .events = POLLOUT};
-
-    if (poll(&writable, 1, 0) != 1 || (writable.revents & POLLOUT) == 0)
-        return false;
-    return write(logger->fd, line->text, line->size) == (ssize_t)line->size;
-}
-
 static bool put_text(const struct logger *logger, bide_log_level level, const char *text)
 {
-    struct line line;
+    struct pollfd writable = {.fd = logger->fd, .events = POLLOUT};
+    bool json = logger->format == BI_LOG_JSON;
+    struct line line = {.size = 0};
+    char now[BI_DATETIME_SIZE];
 
-    begin_line(&line, logger, level);
-    if (logger->format == BI_LOG_JSON)
-        add_json(&line, text);
-    else
-        add_escaped(&line, text);
-    end_line(&line, logger);
+    bi_datetime_format_rfc3339(now, bi_clock_wall() / 1000);
 
-    return put_line(logger, &line);
+    /* journald removes the prefix and records the priority, also of a line of JSON. */
+    if (logger->journal)
+        add(&line, "<%d>", levels[level].priority);
+    if (json)
+        add(&line, "{\"time\":\"%s\",\"level\":\"%s\",\"message\":\"", now, levels[level].lower);
+    else if (!logger->journal)
+        add(&line, "%s %s ", now, levels[level].upper);
+
+    add_escaped(&line, text, json);
+    const char *end = json ? "\"}\n" : "\n";
+    assert(line.size + strlen(end) <= sizeof(line.text));
+    memcpy(line.text + line.size, end, strlen(end));
+    line.size += strlen(end);
+
+    return poll(&writable, 1, 0) == 1 && (writable.revents & POLLOUT) != 0 &&
+           write(logger->fd, line.text, line.size) == (ssize_t)line.size;
 }
 
 /* Logs the number of dropped lines. True if none is left to report. */

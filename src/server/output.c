@@ -19,17 +19,10 @@ void bi_output_init(struct output *output)
     output->room = OUTPUT_SMALL;
 }
 
-static void drop_bodies(struct output *output)
+void bi_output_done(struct output *output)
 {
     for (size_t i = output->body_first; i < output->body_count; i++)
         bide_buf_unref(output->bodies[i].buf);
-    output->body_first = output->body_count = 0;
-    output->body_sent = output->body_bytes = 0;
-}
-
-void bi_output_done(struct output *output)
-{
-    drop_bodies(output);
     free(output->bodies);
     free(output->data);
     bi_output_init(output);
@@ -140,23 +133,6 @@ void bi_output_format(struct output *output, const char *format, ...)
     output->size += (size_t)size;
 }
 
-static bool reserve_body(struct output *output)
-{
-    if (output->body_count < output->body_room)
-        return true;
-
-    size_t room = output->body_room == 0 ? 4 : output->body_room * 2;
-    struct output_body *bodies = realloc(output->bodies, room * sizeof(*bodies));
-    if (bodies == NULL) {
-        output->broken = true;
-        return false;
-    }
-
-    output->bodies = bodies;
-    output->body_room = room;
-    return true;
-}
-
 void bi_output_body(struct output *output, bide_buf *buf, const void *data, size_t size)
 {
     /* A reference costs an iovec and an allocation; for a small body a copy is cheaper. */
@@ -164,8 +140,16 @@ void bi_output_body(struct output *output, bide_buf *buf, const void *data, size
         bi_output_add(output, data, size);
         return;
     }
-    if (!reserve_body(output))
-        return;
+    if (output->body_count == output->body_room) {
+        size_t room = output->body_room == 0 ? 4 : output->body_room * 2;
+        struct output_body *bodies = realloc(output->bodies, room * sizeof(*bodies));
+        if (bodies == NULL) {
+            output->broken = true;
+            return;
+        }
+        output->bodies = bodies;
+        output->body_room = room;
+    }
 
     /* The body follows the bytes that are in the buffer now. */
     output->bodies[output->body_count++] = (struct output_body){output->size, bide_buf_ref(buf)};
@@ -229,13 +213,6 @@ static void advance(struct output *output, size_t sent)
     assert(output->sent <= output->size);
 }
 
-static void reset(struct output *output)
-{
-    assert(output->body_bytes == 0 && output->body_first == output->body_count);
-    output->size = output->sent = 0;
-    output->body_first = output->body_count = 0;
-}
-
 bool bi_output_write(struct output *output, int fd)
 {
     struct iovec iov[IOV_COUNT];
@@ -264,7 +241,9 @@ bool bi_output_write(struct output *output, int fd)
         advance(output, (size_t)sent);
     }
 
-    reset(output);
+    assert(output->body_bytes == 0 && output->body_first == output->body_count);
+    output->size = output->sent = 0;
+    output->body_first = output->body_count = 0;
     return true;
 }
 

@@ -24,25 +24,6 @@ void bi_standby_done(struct standby *standby)
     pthread_mutex_destroy(&standby->lock);
 }
 
-/* Sleeps until the next commit begins. `asleep` is set before commit_at is read, and
- * begin_commit() accesses them in the reverse order: at least one of the two threads sees what the
- * other has written. */
-static void sleep_until_commit(struct standby *standby)
-{
-    atomic_store(&standby->asleep, true);
-    if (atomic_load(&standby->commit_at) == 0)
-        pthread_cond_wait(&standby->changed, &standby->lock);
-    atomic_store(&standby->asleep, false);
-}
-
-/* Sleeps until this commit counts as hung. Another one may have begun by then. */
-static void sleep_until_hung(struct standby *standby, int64_t left_us)
-{
-    struct timespec until;
-    bi_clock_mono_deadline(&until, left_us);
-    pthread_cond_timedwait(&standby->changed, &standby->lock, &until);
-}
-
 bool bi_standby_acquire(struct standby *standby)
 {
     pthread_mutex_lock(&standby->lock);
@@ -55,13 +36,23 @@ bool bi_standby_acquire(struct standby *standby)
         int64_t commit_at = atomic_load(&standby->commit_at);
         int64_t left_us = commit_at + BI_STANDBY_TAKEOVER_US - bi_clock_boot();
 
-        if (commit_at == 0)
-            sleep_until_commit(standby);
-        else if (left_us > 0)
-            sleep_until_hung(standby, left_us);
-        else
+        if (commit_at == 0) {
+            /* Sleep until the next commit begins. `asleep` is set before commit_at is read, and
+             * begin_commit() accesses them in the reverse order: at least one of the two threads
+             * sees what the other has written. */
+            atomic_store(&standby->asleep, true);
+            if (atomic_load(&standby->commit_at) == 0)
+                pthread_cond_wait(&standby->changed, &standby->lock);
+            atomic_store(&standby->asleep, false);
+        } else if (left_us > 0) {
+            /* Sleep until this commit counts as hung. Another one may have begun by then. */
+            struct timespec until;
+            bi_clock_mono_deadline(&until, left_us);
+            pthread_cond_timedwait(&standby->changed, &standby->lock, &until);
+        } else {
             acquired = standby->hung =
                 atomic_compare_exchange_strong(&standby->commit_at, &commit_at, 0);
+        }
     }
 
     atomic_store(&standby->ready, false);

@@ -24,15 +24,11 @@ static bool is_set(const char *text)
     return text != NULL && text[0] != 0;
 }
 
-static bool write_path(char *directory, const char *parent, size_t size, const char *name,
-                       char *error)
+static bool join(char *directory, const char *parent, size_t size, const char *name, char *error)
 {
-    if (size + strlen(name) >= BI_STATE_DIR_SIZE)
-        return bi_errmsg_set(error, "the name of the state directory is too long");
-
-    memcpy(directory, parent, size);
-    memcpy(directory + size, name, strlen(name) + 1);
-    return true;
+    int written = snprintf(directory, BI_STATE_DIR_SIZE, "%.*s%s", (int)size, parent, name);
+    return (written >= 0 && written < BI_STATE_DIR_SIZE) ||
+           bi_errmsg_set(error, "the name of the state directory is too long");
 }
 
 bool bi_state_dir_find(char *directory, const struct state_dir_env *env, char *error)
@@ -41,15 +37,14 @@ bool bi_state_dir_find(char *directory, const struct state_dir_env *env, char *e
 
     /* A list separated by colons if the unit has several; take the first. */
     if (is_set(from_systemd))
-        return write_path(directory, from_systemd, strcspn(from_systemd, ":"), "", error);
+        return join(directory, from_systemd, strcspn(from_systemd, ":"), "", error);
     if (env->root || access(env->system, W_OK) == 0)
-        return write_path(directory, env->system, strlen(env->system), "", error);
+        return join(directory, env->system, strlen(env->system), "", error);
     /* The XDG specification requires to ignore relative paths. */
     if (is_set(env->xdg_state_home) && env->xdg_state_home[0] == '/')
-        return write_path(directory, env->xdg_state_home, strlen(env->xdg_state_home), "/bide",
-                          error);
+        return join(directory, env->xdg_state_home, strlen(env->xdg_state_home), "/bide", error);
     if (is_set(env->home))
-        return write_path(directory, env->home, strlen(env->home), "/.local/state/bide", error);
+        return join(directory, env->home, strlen(env->home), "/.local/state/bide", error);
     return bi_errmsg_set(error, "no directory for the queue: HOME is not set; "
                                 "set --url sqlite:PATH or --directory DIR");
 }
