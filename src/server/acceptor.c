@@ -67,12 +67,11 @@ void bi_acceptor_init(struct server *server)
 static void pause_accepting(struct server *server, int code)
 {
     struct acceptors *acceptors = &server->acceptors;
-    struct timeval after = {.tv_usec = RETRY_US};
 
     log_failure(server, code);
     for (struct acceptor *acceptor = acceptors->list; acceptor != NULL; acceptor = acceptor->next)
         event_del(&acceptor->event);
-    acceptors->unwatched = evtimer_add(&acceptors->timer, &after) != 0;
+    acceptors->unwatched = !bi_server_add_timer(&acceptors->timer, RETRY_US);
 }
 
 static void on_accept(evutil_socket_t fd, short what, void *arg)

@@ -212,13 +212,12 @@ static void end_pause(evutil_socket_t fd, short what, void *arg)
 static void begin_pause(struct conn *conn, int64_t pause_us, enum admission_reply reply,
                         bool closes)
 {
-    struct timeval after = {.tv_sec = pause_us / 1000000, .tv_usec = pause_us % 1000000};
     assert(!conn->paused && pause_us > 0);
 
     /* Without memory for the timer the connection closes: it must not skip the pause. */
     if (conn->admission.pause == NULL)
         conn->admission.pause = evtimer_new(conn->server->base, end_pause, conn);
-    if (conn->admission.pause == NULL || evtimer_add(conn->admission.pause, &after) != 0) {
+    if (conn->admission.pause == NULL || !bi_server_add_timer(conn->admission.pause, pause_us)) {
         conn->dead = true;
     } else {
         conn->paused = true;

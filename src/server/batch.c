@@ -19,6 +19,7 @@ void bi_batch_init(struct batch *batch, const bide_options *options)
     uint64_t ops = options->max_pending_ops, bytes = options->max_pending_bytes;
     assert(ops > 0 && bytes > 0 && options->batch_jobs > 0 && options->batch_bytes > 0);
 
+    STAILQ_INIT(&batch->yielded);
     batch->uncommitted_max = ops - ops / UNCOMMITTED_SHARE;
     batch->uncommitted_bytes_max = bytes - bytes / UNCOMMITTED_SHARE;
     batch->bulk_uncommitted_max = BULK_COMMITS * (uint64_t)options->batch_jobs;
@@ -151,22 +152,16 @@ void bi_batch_yield(struct server_op *server_op)
 
     /* Counted as in flight already: a stop must wait for it. */
     batch->in_flight++;
-    server_op->next_yielded = NULL;
-    *(batch->yielded_tail != NULL ? &batch->yielded_tail->next_yielded : &batch->yielded_head) =
-        server_op;
-    batch->yielded_tail = server_op;
+    STAILQ_INSERT_TAIL(&batch->yielded, server_op, next_yielded);
 }
 
 void bi_batch_submit_yielded(struct server *server)
 {
     struct batch *batch = &server->batch;
 
-    for (int i = 0; i < YIELDED_PER_TURN && batch->yielded_head != NULL; i++) {
-        struct server_op *server_op = batch->yielded_head;
-        batch->yielded_head = server_op->next_yielded;
-        if (batch->yielded_head == NULL)
-            batch->yielded_tail = NULL;
-
+    for (int i = 0; i < YIELDED_PER_TURN && !STAILQ_EMPTY(&batch->yielded); i++) {
+        struct server_op *server_op = STAILQ_FIRST(&batch->yielded);
+        STAILQ_REMOVE_HEAD(&batch->yielded, next_yielded);
         if (!server_op->abandoned) {
             append(server_op);
             continue;

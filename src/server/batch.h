@@ -17,6 +17,7 @@
 #define BI_BATCH_H
 
 #include <bide/bide.h>
+#include <sys/queue.h>
 
 #define BATCH_MAX    1024 /* ops of one batch, */
 #define BATCH_TOPICS 4096 /* and topics that they name */
@@ -38,7 +39,7 @@ struct server_op {
     const struct server_op_type *type;
     struct server *server;
     bide_op *op; /* op->user points back */
-    struct server_op *next_yielded;
+    STAILQ_ENTRY(server_op) next_yielded;
     size_t bytes;     /* of its body, if it changes a job */
     bool uncommitted; /* counted in batch.uncommitted, */
     bool bulk;        /* and in batch.bulk_uncommitted */
@@ -59,7 +60,7 @@ struct batch {
     bool submitted;               /* ops were submitted since the last begin_commit() */
     unsigned single_commit_turns; /* turns in a row with a single change to commit */
 
-    struct server_op *yielded_head, *yielded_tail; /* steps of long commands */
+    STAILQ_HEAD(, server_op) yielded; /* steps of long commands */
 
     size_t in_flight;     /* ops submitted or yielded, not completed */
     uint64_t uncommitted; /* of these, changes that wait for a commit */

@@ -138,9 +138,8 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 
 void bi_conn_set_alarm(struct conn *conn, int64_t wait_us)
 {
-    struct timeval after = {.tv_sec = wait_us / 1000000, .tv_usec = wait_us % 1000000};
-    assert(wait_us >= 0 && !conn->closed);
-    conn->untimed = evtimer_add(&conn->timer, &after) != 0;
+    assert(!conn->closed);
+    conn->untimed = !bi_server_add_timer(&conn->timer, wait_us);
 }
 
 void bi_conn_clear_alarm(struct conn *conn)

@@ -46,33 +46,6 @@ __attribute__((format(printf, 2, 3))) static void add(struct line *line, const c
         line->size += (size_t)size;
 }
 
-/* Returns the size of the first character, or 0 if it is not valid UTF-8. The second byte of some
- * has a narrower range: no overlong forms, no surrogates, nothing beyond U+10FFFF. */
-static size_t utf8_size(const unsigned char *text)
-{
-    static const struct {
-        unsigned char first, last, size, second_first, second_last;
-    } forms[] = {
-        {0x00, 0x7f, 1, 0x00, 0xff}, {0xc2, 0xdf, 2, 0x80, 0xbf}, {0xe0, 0xe0, 3, 0xa0, 0xbf},
-        {0xe1, 0xec, 3, 0x80, 0xbf}, {0xed, 0xed, 3, 0x80, 0x9f}, {0xee, 0xef, 3, 0x80, 0xbf},
-        {0xf0, 0xf0, 4, 0x90, 0xbf}, {0xf1, 0xf3, 4, 0x80, 0xbf}, {0xf4, 0xf4, 4, 0x80, 0x8f},
-    };
-
-    for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
-        if (text[0] < forms[i].first || text[0] > forms[i].last)
-            continue;
-        if (text[1] < forms[i].second_first || text[1] > forms[i].second_last)
-            return 0;
-
-        /* A terminating zero is no continuation byte, so the loop stops at the end of the text. */
-        for (size_t k = 2; k < forms[i].size; k++)
-            if (text[k] < 0x80 || text[k] > 0xbf)
-                return 0;
-        return forms[i].size;
-    }
-    return 0;
-}
-
 /* ASCII controls, and U+0080 to U+009F, which some terminals interpret like escape sequences. */
 static bool is_control(const unsigned char *text)
 {
@@ -84,8 +57,10 @@ static bool is_control(const unsigned char *text)
  * UTF-8, so an invalid byte becomes the replacement character. */
 static void add_escaped(struct line *line, const char *text, bool json)
 {
-    for (const unsigned char *at = (const unsigned char *)text; *at != 0;) {
-        size_t size = utf8_size(at);
+    const unsigned char *at = (const unsigned char *)text, *end = at + strlen(text);
+
+    while (at < end) {
+        size_t size = bi_text_utf8_size(at, (size_t)(end - at));
 
         if (json && (*at == '"' || *at == '\\'))
             add(line, "\\%c", *at);

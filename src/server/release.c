@@ -109,9 +109,8 @@ static struct deferred_release take_deferred(struct releases *releases)
 static void arm_retry_timer(struct server *server)
 {
     int64_t left = server->releases.retry_at - bi_clock_boot();
-    struct timeval after = {.tv_sec = left / 1000000, .tv_usec = left % 1000000};
     if (left > 0)
-        evtimer_add(&server->releases.retry_timer, &after);
+        bi_server_add_timer(&server->releases.retry_timer, left);
 }
 
 /* Wakes the loop, whose turn submits the deferred releases. The clock of libevent is coarse: the

@@ -27,9 +27,16 @@
 #define OVERDUE_US          INT64_C(5000000) /* limit of a partial command while memory is short, */
 #define BODY_PACE           8192 /* extended by a second per this many bytes of a body */
 #define STOP_COMMIT_US      INT64_C(1000000) /* least time for the last commits of a stop */
-#define IDLE_CHECK_MS       1000
+#define IDLE_CHECK_US       1000000
 #define DRAIN_MAX           4096 /* completions in a pass */
 #define SINGLE_COMMIT_TURNS 4    /* single changes in a row, before the loop commits itself */
+
+bool bi_server_add_timer(struct event *timer, int64_t wait_us)
+{
+    struct timeval after = {.tv_sec = wait_us / 1000000, .tv_usec = wait_us % 1000000};
+    assert(wait_us >= 0);
+    return event_add(timer, &after) == 0;
+}
 
 /* ---- client memory ---- */
 
@@ -185,9 +192,8 @@ static void begin_stop(struct server *server)
         bi_conn_stop(conn);
 
     int64_t wait = server->limits.stop_timeout_ms;
-    struct timeval after = {.tv_sec = wait / 1000, .tv_usec = wait % 1000 * 1000};
     server->stop_end = bi_clock_boot() + wait * 1000;
-    if (evtimer_add(&server->stop_timer, &after) != 0)
+    if (!bi_server_add_timer(&server->stop_timer, wait * 1000))
         bi_log(&server->log, BIDE_LOG_WARN, "cannot add a timer for stop_timeout: %s",
                strerror(errno)); /* on_idle() tests stop_end, too */
 }
@@ -355,8 +361,6 @@ static bool assign_events(struct server *server)
     static const int signals[SERVER_SIGNALS] = {SIGTERM, SIGINT, SIGUSR1, SIGHUP};
     struct event_base *base = server->base;
     int64_t interval_us = server->settings.watchdog_us / 3; /* two of them may be late */
-    struct timeval second = {.tv_sec = IDLE_CHECK_MS / 1000};
-    struct timeval watchdog = {.tv_sec = interval_us / 1000000, .tv_usec = interval_us % 1000000};
 
     event_assign(&server->cq_event, base, bide_cq_fd(server->cq), EV_READ | EV_PERSIST,
                  on_completion, server);
@@ -367,8 +371,8 @@ static bool assign_events(struct server *server)
     bi_release_init(server);
 
     bool added = event_add(&server->cq_event, NULL) == 0 &&
-                 event_add(&server->idle_timer, &second) == 0 &&
-                 (interval_us <= 0 || event_add(&server->watchdog_timer, &watchdog) == 0);
+                 bi_server_add_timer(&server->idle_timer, IDLE_CHECK_US) &&
+                 (interval_us <= 0 || bi_server_add_timer(&server->watchdog_timer, interval_us));
     for (size_t i = 0; i < SERVER_SIGNALS && added; i++) {
         evsignal_assign(&server->signals[i], base, signals[i], on_signal, server);
         added = event_add(&server->signals[i], NULL) == 0;
@@ -490,7 +494,7 @@ static void wait_for_releases(struct server *server)
            bi_clock_boot() < end) {
         /* No completion announces releases.retry_at, so the wait is short. */
         bi_queue_commit(server->queue, false);
-        bool more = bi_release_has_work(server) || server->batch.yielded_head != NULL;
+        bool more = bi_release_has_work(server) || !STAILQ_EMPTY(&server->batch.yielded);
         bide_cq_wait(server->cq, more ? 0 : 100);
         server->now = bi_clock_boot();
 
@@ -518,7 +522,7 @@ static bool run_round(struct server *server)
 {
     /* The last term enables notification before the loop sleeps, and returns true if an op has
      * completed since the last drain: no wakeup is lost. */
-    bool busy = is_busy(server) || server->batch.yielded_head != NULL ||
+    bool busy = is_busy(server) || !STAILQ_EMPTY(&server->batch.yielded) ||
                 bi_schedule_has_readable(server) || bi_release_has_work(server) ||
                 bi_cq_enable_notify(server->cq);
     server->schedule.read_bytes = 0;

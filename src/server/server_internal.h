@@ -98,6 +98,9 @@ struct server {
 int bi_server_start_protocol(struct server *server, const struct protocol *protocol,
                              void **state_out, char *error);
 
+/* Arms an assigned timer. False without memory. */
+bool bi_server_add_timer(struct event *timer, int64_t wait_us);
+
 /* May a connection with a command of `size` bytes use `extra` more bytes of the clients' memory?
  * Commands larger than BODY_SMALL leave a fourth to others. A connection that is the only user may
  * exceed the limit: nothing else could free memory for it. */

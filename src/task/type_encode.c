@@ -9,6 +9,7 @@
  */
 #include "task/type.h"
 #include "util/base64.h"
+#include "util/message.h"
 
 #include "queue/queue.h"
 #include "util/alloc.h"
@@ -93,35 +94,13 @@ static json_t *write_double(struct encoder *encoder, const struct json_path *at,
     return check_allocated(encoder, json_real(value));
 }
 
-/* The size of the UTF-8 character at text; 0 if it is invalid. By RFC 3629: no overlong forms, no
- * surrogates, nothing above U+10FFFF. length is at least 1. */
-static size_t utf8_size(const unsigned char *text, size_t length)
-{
-    unsigned char first = text[0];
-    size_t size = first < 0x80 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
-    if (size == 1)
-        return 1;
-
-    if (first < 0xc2 || first > 0xf4 || size > length)
-        return 0;
-
-    for (size_t i = 1; i < size; i++)
-        if ((text[i] & 0xc0) != 0x80)
-            return 0;
-
-    /* What the first byte alone cannot exclude. */
-    bool longer = (first == 0xe0 && text[1] < 0xa0) || (first == 0xf0 && text[1] < 0x90);
-    bool beyond = (first == 0xed && text[1] > 0x9f) || (first == 0xf4 && text[1] > 0x8f);
-    return longer || beyond ? 0 : size;
-}
-
 /* jansson checks, too, but does not tell invalid text from lack of memory. */
 static bool is_utf8(const char *text, size_t length)
 {
     const unsigned char *at = (const unsigned char *)text;
 
     while (length > 0) {
-        size_t size = utf8_size(at, length);
+        size_t size = bi_text_utf8_size(at, length);
         if (size == 0)
             return false;
         at += size;

@@ -5,6 +5,26 @@
 
 /* ---- the log ---- */
 
+size_t bi_text_utf8_size(const unsigned char *text, size_t length)
+{
+    unsigned char first = text[0];
+    size_t size = first < 0x80 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
+    if (size == 1)
+        return 1;
+
+    if (first < 0xc2 || first > 0xf4 || size > length)
+        return 0;
+
+    for (size_t i = 1; i < size; i++)
+        if ((text[i] & 0xc0) != 0x80)
+            return 0;
+
+    /* What the first byte alone cannot exclude. */
+    bool longer = (first == 0xe0 && text[1] < 0xa0) || (first == 0xf0 && text[1] < 0x90);
+    bool beyond = (first == 0xed && text[1] > 0x9f) || (first == 0xf4 && text[1] > 0x8f);
+    return longer || beyond ? 0 : size;
+}
+
 void bi_log(const struct bi_log *log, bide_log_level level, const char *format, ...)
 {
     if (log->handler == NULL)

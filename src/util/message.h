@@ -26,6 +26,10 @@ static inline void bi_text_copy(char *to, const char *from)
     to[size] = 0;
 }
 
+/* The size of the UTF-8 character at text; 0 if it is invalid. By RFC 3629: no overlong forms, no
+ * surrogates, nothing beyond U+10FFFF. length: bytes of the text, at least 1. */
+size_t bi_text_utf8_size(const unsigned char *text, size_t length);
+
 #define BI_ERRMSG_SIZE 512
 
 /* Writes a message, truncated if it is too long. Returns false, for `return bi_errmsg_set(...)`. */
