@@ -183,7 +183,8 @@ static size_t expected_backlog(const struct model *m)
 static void check_size(struct model *m, const struct bi_batch *batch)
 {
     const struct bi_limits *limits = &m->sim->options.limits;
-    size_t least = 2 * m->step_max; /* each put of a step may replace a job */
+    size_t step = m->step_max > 0 ? m->step_max : 1; /* a change without a group is a step, too */
+    size_t least = 2 * step;                         /* each put of a step may replace a job */
     uint64_t bytes = 0;
     if (m->crowded >= batch->number)
         return;
