@@ -249,6 +249,44 @@ static void a_stop_begins_while_a_commit_hangs(void)
     serve_end(&local_server);
 }
 
+/* The commit hangs in the loop, fails when the disk is back, and its client may have gone meanwhile. The
+ * thread that hung completes it, while the other one runs the loop. */
+static void a_commit_that_hangs_and_fails_is_answered(void)
+{
+    struct local_server local_server;
+    vfs_install();
+    vfs_skip_syncs(true);
+    serve_begin(&local_server, "sync=full");
+    for (int i = 0; i < 6; i++) {
+        int one = hang_in_loop(&local_server);
+        int other = serve_connect(&local_server);
+        limit_wait(other);
+        serve_send(other, "list-tube-used\r\n");
+        serve_expect(other, "USING");
+        if (i % 2 == 1)
+            close(one);
+        serve_send(other, "use t\r\nput 0 0 100 1\r\ny\r\n");
+        serve_expect(other, "USING");
+        vfs_fail(&(struct vfs_fault){.call = VFS_SYNC,
+                                     .nth = 1,
+                                     .times = 1 + (unsigned)i / 2,
+                                     .code = SQLITE_IOERR_FSYNC,
+                                     .system = EIO});
+        vfs_hold_syncs(false);
+        serve_expect(other, "\r\n");
+        if (i % 2 == 0) {
+            serve_expect(one, "\r\n");
+            close(one);
+        }
+        UNTIL(vfs_failed() > 0);
+        vfs_clear_faults();
+        serve_send(other, "put 0 0 100 1\r\nz\r\n");
+        serve_expect(other, "INSERTED");
+        close(other);
+    }
+    serve_end(&local_server);
+}
+
 struct backup {
     bide *queue;
     pthread_t thread;
@@ -358,6 +396,7 @@ static const struct test tests[] = {
 #ifdef FAULT_SERVER
     TEST(a_commit_that_hangs_does_not_stop_the_server),
     TEST(a_commit_that_hangs_does_not_keep_new_clients_out),
+    TEST(a_commit_that_hangs_and_fails_is_answered),
     TEST(a_stop_begins_while_a_commit_hangs),
     TEST(a_stop_stores_leases_while_a_backup_hangs),
     TEST(the_watchdog_is_notified_until_a_commit_hangs_for_its_time),
