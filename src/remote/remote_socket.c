@@ -23,6 +23,8 @@
 /* A peer that vanished without a FIN is detected after about this many seconds. */
 #define DEAD_PEER_S 30
 
+#define BACKLOG_RETRY_US INT64_C(10000) /* between two attempts at a full backlog */
+
 #define BUFFER_KEEP ((size_t)1 << 20) /* a larger buffer is freed when it is empty */
 
 int bi_remote_socket_ms_until(int64_t time)
@@ -74,8 +76,9 @@ static void set_reason(char *reason, int error_number)
 {
     bi_text_copy(reason, error_number == ECONNREFUSED ? "no server listens there"
                          : error_number == ENOENT     ? "there is no such socket"
-                         : error_number == ETIMEDOUT  ? "no answer in time"
-                                                      : strerrordesc_np(error_number));
+                         : error_number == ETIMEDOUT || error_number == EAGAIN
+                             ? "no answer in time"
+                             : strerrordesc_np(error_number));
 }
 
 /* Best effort: the connection works without any of these options. */
@@ -105,11 +108,30 @@ static int await_connect(int fd, struct io_wait *io_wait)
     return getsockopt(fd, SOL_SOCKET, SO_ERROR, &error_number, &size) == 0 ? error_number : errno;
 }
 
+/* A unix socket rejects a client at once while its backlog is full, where TCP lets it wait. Waits a
+ * moment. False: the deadline has passed, or stop_fd is readable. */
+static bool wait_for_backlog(struct io_wait *io_wait)
+{
+    int64_t deadline = io_wait->deadline;
+    int64_t retry_at = bi_clock_boot() + BACKLOG_RETRY_US;
+    if (retry_at >= deadline)
+        return false;
+
+    io_wait->deadline = retry_at;
+    bi_remote_socket_wait(-1, 0, io_wait);
+    io_wait->deadline = deadline;
+    return bi_clock_boot() >= retry_at; /* earlier: stop_fd is readable */
+}
+
 static int connect_unchecked(const struct sockaddr *to, socklen_t size, struct io_wait *io_wait,
                              char *reason)
 {
     int fd = socket(to->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     int error_number = fd < 0 || connect(fd, to, size) != 0 ? errno : 0;
+
+    while (fd >= 0 && error_number == EAGAIN && to->sa_family == AF_UNIX &&
+           wait_for_backlog(io_wait))
+        error_number = connect(fd, to, size) != 0 ? errno : 0;
 
     /* After EINTR the connect continues in the background, as after EINPROGRESS. */
     if (fd >= 0 && (error_number == EINPROGRESS || error_number == EINTR))

@@ -14,8 +14,10 @@
 #include <netdb.h>
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 static struct address address;
@@ -240,8 +242,14 @@ static size_t connects;
 int __real_connect(int fd, const struct sockaddr *to, socklen_t size);
 int __wrap_connect(int fd, const struct sockaddr *to, socklen_t size);
 
+/* The second connect() to a unix socket finds room in its backlog. */
+static int unix_listener = -1;
+static size_t unix_connects;
+
 int __wrap_connect(int fd, const struct sockaddr *to, socklen_t size)
 {
+    if (to->sa_family == AF_UNIX && ++unix_connects == 2 && unix_listener >= 0)
+        close(accept(unix_listener, NULL, NULL));
     if (connects < COUNT_OF(limits)) {
         begun[connects] = bi_clock_boot();
         limits[connects++] = io_wait.deadline;
@@ -318,6 +326,39 @@ static void an_address_that_drops_packets_leaves_time_for_the_next(void **state)
     close(third);
 }
 
+static void a_full_backlog_of_a_unix_socket_is_waited_for(void **state)
+{
+    (void)state;
+    char folder[] = "/tmp/bide-socket.XXXXXX", reason[BIDE_ERROR_SIZE] = "";
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    struct address to = {.host = ""};
+    assert_non_null(mkdtemp(folder));
+    snprintf(to.path, sizeof(to.path), "%s/s", folder);
+    memcpy(at.sun_path, to.path, sizeof(at.sun_path));
+    int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(listener, (const struct sockaddr *)&at, sizeof(at)), 0);
+    assert_int_equal(listen(listener, 0), 0);
+    int filler = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(__real_connect(filler, (const struct sockaddr *)&at, sizeof(at)), 0);
+
+    io_wait = (struct io_wait){.deadline = bi_clock_boot() + 100000, .stop_fd = -1};
+    assert_int_equal(bi_remote_socket_connect(&to, &io_wait, reason), -1);
+    assert_string_equal(reason, "no answer in time");
+    assert_true(unix_connects > 1);
+
+    unix_connects = 0;
+    unix_listener = listener;
+    io_wait.deadline = bi_clock_boot() + 20000000;
+    int fd = bi_remote_socket_connect(&to, &io_wait, reason);
+    assert_true(fd >= 0);
+    assert_int_equal(unix_connects, 2);
+    close(fd);
+    close(filler);
+    close(listener);
+    unlink(to.path);
+    rmdir(folder);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -330,6 +371,7 @@ int main(void)
         cmocka_unit_test(timeout_that_overflows_is_rejected),
         cmocka_unit_test(pauses_differ_at_every_length),
         cmocka_unit_test(an_address_that_drops_packets_leaves_time_for_the_next),
+        cmocka_unit_test(a_full_backlog_of_a_unix_socket_is_waited_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
