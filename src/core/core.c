@@ -83,25 +83,16 @@ struct core *bi_core_new(const struct bi_core_options *options, struct bi_now no
     return core;
 }
 
-/* Releases the bodies and texts of the jobs of a chain; the pool frees the jobs. */
-static void free_chain(struct core *core, uint32_t ref)
-{
-    while (ref != 0) {
-        const struct job *job = job_at(core, ref);
-        const struct job_ext *ext = ext_of(core, job);
-        ref = job->link;
-        bide_buf_unref(job->body);
-        if (ext != NULL)
-            bi_job_ext_unref_texts(ext);
-    }
-}
-
+/* Releases the bodies and texts of all jobs; the pool frees the jobs. */
 static void free_jobs(struct core *core)
 {
     uint64_t position = 0;
     bool end = core->by_id.buckets == 0;
-    while (!end)
-        free_chain(core, bi_hash_table_walk(&core->by_id, &position, &end));
+    while (!end) {
+        uint32_t ref = bi_hash_table_walk(&core->by_id, &position, &end);
+        for (; ref != 0; ref = job_at(core, ref)->link)
+            bi_job_unref_bufs(core, job_at(core, ref));
+    }
 }
 
 void bi_core_free(struct core *core)

@@ -280,9 +280,8 @@ struct bi_load_sort {
     struct bi_load_sort_entry *entries;
     size_t count, room, next;
     uint64_t position;
-    int64_t moment;        /* when collecting began */
-    uint64_t order, token; /* the next order and token at that time */
-    bool failed;           /* out of memory: the lists stay unsorted */
+    uint64_t limits[BIDE_STATE_DONE + 1]; /* loaded jobs of a state have smaller keys */
+    bool failed;                          /* out of memory: the lists stay unsorted */
 };
 bool bi_load_sort_collect(struct core *core, struct bi_load_sort *sort, unsigned budget);
 void bi_load_sort_sort(struct bi_load_sort *sort);

@@ -127,12 +127,11 @@ static bool in_order(const struct core *core, const struct job *before, const st
 {
     if (before == NULL)
         return true;
-    if (job->state == BIDE_STATE_BURIED || job->state == BIDE_STATE_DONE)
-        return ext_of(core, before)->order < ext_of(core, job)->order;
-    if (job->state == BIDE_STATE_RESERVED)
-        return bi_lease_number(core, ext_of(core, before)) <
-               bi_lease_number(core, ext_of(core, job));
-    return before->since <= job->since;
+    uint64_t earlier = bi_job_list_order(core, before);
+    uint64_t later = bi_job_list_order(core, job);
+    /* Only times may be equal. */
+    bool timed = job->state == BIDE_STATE_DELAYED || job->state == BIDE_STATE_READY;
+    return earlier < later || (timed && earlier == later);
 }
 
 /* True if lists of this state were loaded out of order and are not sorted, or memory was lacking
@@ -342,9 +341,7 @@ static const char *check_topic(struct core *core, const struct topic *topic, uin
 
     bool timed = topic->paused_until != 0 && topic->paused_until != BI_NEVER;
     INVARIANT(topic->timer_pause.set == timed, "a pause has no end, or one too many");
-    INVARIANT(!core->limits.topic_cleanup || topic->members > 0 || topic->line.count > 0 ||
-                  topic->references > 0 || topic->paused_until != 0 || topic->undo != 0 ||
-                  topic->pins > 0 || topic->serve.set,
+    INVARIANT(!core->limits.topic_cleanup || bi_topic_is_in_use(topic),
               "an unused topic was not removed");
     *urgents += urgent;
     return NULL;

@@ -170,6 +170,13 @@ void bi_job_ext_unref_texts(const struct job_ext *ext)
     bide_buf_unref(ext->progress);
 }
 
+void bi_job_unref_bufs(const struct core *core, const struct job *job)
+{
+    bide_buf_unref(job->body);
+    if (job->ext != 0)
+        bi_job_ext_unref_texts(ext_of(core, job));
+}
+
 uint64_t bi_job_ext_text_size(const struct job_ext *ext)
 {
     return bide_buf_size(ext->key) + bide_buf_size(ext->last_error) + bide_buf_size(ext->result) +
@@ -184,27 +191,24 @@ void bi_job_ext_set_text(struct core *core, bide_buf **dst, bide_buf *text)
     *dst = text;
 }
 
-static void free_ext(struct core *core, struct job_ext *ext)
-{
-    assert(!ext->timer.set && !ext->expiry.set && ext->watch == NULL);
-    core->memory -= JOB_EXT_COST + bi_job_ext_text_size(ext);
-    bi_job_ext_unref_texts(ext);
-    bi_timers_unreserve(&core->mono);
-    bi_timers_unreserve(&core->wall);
-    bi_pool_free(&core->exts, ext->self);
-}
-
 void bi_job_free(struct core *core, struct job *job)
 {
     struct topic *topic = topic_of(core, job);
     struct job_ext *ext = ext_of(core, job);
 
-    if (ext != NULL)
-        free_ext(core, ext);
+    assert(job->state == BIDE_STATE_GONE);
     bi_body_cache_remove(core, job);
     core->memory -= JOB_COST + (bi_job_body_missing(job) ? 0 : job->body_size);
-    bide_buf_unref(job->body);
+    if (ext != NULL)
+        core->memory -= JOB_EXT_COST + bi_job_ext_text_size(ext);
+    bi_job_unref_bufs(core, job);
 
+    if (ext != NULL) {
+        assert(!ext->timer.set && !ext->expiry.set && ext->watch == NULL);
+        bi_timers_unreserve(&core->mono);
+        bi_timers_unreserve(&core->wall);
+        bi_pool_free(&core->exts, ext->self);
+    }
     bi_pool_free(&core->jobs, job->self);
     trim_slots(core);
 
@@ -264,21 +268,29 @@ struct job_ext *bi_job_ensure_ext(struct core *core, struct job *job)
 
 /* ---- lists ---- */
 
+uint64_t bi_job_list_order(const struct core *core, const struct job *job)
+{
+    if (job->state == BIDE_STATE_BURIED || job->state == BIDE_STATE_DONE)
+        return ext_of(core, job)->order;
+    /* Not by since: a reservation without a reply retains the since of its earlier state. */
+    if (job->state == BIDE_STATE_RESERVED)
+        return bi_lease_number(core, ext_of(core, job));
+    return bi_job_time_order(job->since);
+}
+
 /* Does a come after b in the list of their state? */
 static bool list_after(const struct core *core, const struct job *a, const struct job *b)
 {
-    if (a->state == BIDE_STATE_BURIED || a->state == BIDE_STATE_DONE)
-        return ext_of(core, a)->order > ext_of(core, b)->order;
-    /* Not by since: a reservation without a reply retains the since of its earlier state. */
-    if (a->state == BIDE_STATE_RESERVED)
-        return bi_lease_number(core, ext_of(core, a)) > bi_lease_number(core, ext_of(core, b));
-    return a->since > b->since;
+    assert(a->state == b->state);
+    return bi_job_list_order(core, a) > bi_job_list_order(core, b);
 }
 
 /* The order of the tree: that of the list, with the id as tie-breaker. */
 static bool tree_after(const struct core *core, const struct job *a, const struct job *b)
 {
-    return list_after(core, a, b) || (a->id > b->id && !list_after(core, b, a));
+    uint64_t left = bi_job_list_order(core, a);
+    uint64_t right = bi_job_list_order(core, b);
+    return left > right || (left == right && a->id > b->id);
 }
 
 /* The heap order of the treap. The keyed hash of the id serves as its random priority: it is the
@@ -402,16 +414,6 @@ static void list_remove(struct core *core, struct job_list *list, struct job *jo
         list->tail = job->prev;
 }
 
-static void list_load(struct core *core, struct job_list *list, struct job *job)
-{
-    const struct job *last = job_at(core, list->tail);
-
-    /* One comparison with the tail is enough to notice any disorder. */
-    if (last != NULL && list_after(core, last, job))
-        core->unsorted_states |= 1u << job->state;
-    list_append(core, list, job);
-}
-
 struct job *bi_job_list_oldest(const struct core *core, const struct job_list *list)
 {
     struct job *head = job_at(core, list->head);
@@ -431,11 +433,6 @@ struct job *bi_job_list_next(const struct core *core, const struct job_list *lis
 
 /* ---- keys ---- */
 
-static bool holds_key(const struct job *job)
-{
-    return job->state != BIDE_STATE_DONE || (job->flags & JOB_KEY_RETAINED) != 0;
-}
-
 static void release_key(struct core *core, struct job *job)
 {
     if ((job->flags & JOB_KEYED) == 0)
@@ -446,7 +443,8 @@ static void release_key(struct core *core, struct job *job)
 
 static void update_key(struct core *core, struct job *job, struct job_ext *ext)
 {
-    if (ext->key == NULL || !holds_key(job)) {
+    bool holds = job->state != BIDE_STATE_DONE || (job->flags & JOB_KEY_RETAINED) != 0;
+    if (ext->key == NULL || !holds) {
         release_key(core, job);
         return;
     }
@@ -604,15 +602,6 @@ bool bi_job_may_enter(bide_state from, bide_state to)
 
 /* ---- the state ---- */
 
-static void set_expiry(struct core *core, const struct job *job, struct job_ext *ext)
-{
-    bool live = job->state == BIDE_STATE_DELAYED || job->state == BIDE_STATE_READY;
-
-    /* A job that was reserved once does not expire any more. */
-    if (live && ext->expires_at != 0 && ext->counters.reserves == 0)
-        bi_timers_set(&core->wall, &ext->expiry, ext->expires_at);
-}
-
 /* How a job enters the list of its state. */
 enum enter_mode { ENTER_APPEND, ENTER_RESTORED, ENTER_LOADED };
 
@@ -622,6 +611,7 @@ static void enter(struct core *core, struct job *job, bide_state state, enum ent
 
     /* The legal changes bind ops and timers, not a rollback or a load. */
     assert(mode != ENTER_APPEND || bi_job_may_enter(job->state, state));
+    assert(state > BIDE_STATE_GONE && state <= BIDE_STATE_DONE);
     if (job->state == BIDE_STATE_GONE) {
         bi_hash_table_insert(&core->by_id, &ids, &core->jobs, job->self);
 
@@ -638,9 +628,12 @@ static void enter(struct core *core, struct job *job, bide_state state, enum ent
     struct job_ext *ext = ext_of(core, job);
     struct job_list *list = &topic->lists[state];
 
-    if (mode == ENTER_LOADED)
-        list_load(core, list, job);
-    else if (mode == ENTER_RESTORED)
+    /* One comparison with the tail is enough to notice any disorder of loaded jobs. */
+    const struct job *last = job_at(core, list->tail);
+    if (mode == ENTER_LOADED && last != NULL && list_after(core, last, job))
+        core->unsorted_states |= 1u << state;
+
+    if (mode == ENTER_RESTORED)
         tree_insert(core, list, job);
     else
         list_append(core, list, job);
@@ -648,10 +641,14 @@ static void enter(struct core *core, struct job *job, bide_state state, enum ent
     core->counts[state]++;
     states[state].enter(core, topic, job);
 
-    if (ext != NULL) {
-        update_key(core, job, ext);
-        set_expiry(core, job, ext);
-    }
+    if (ext == NULL)
+        return;
+    update_key(core, job, ext);
+
+    /* A job that was reserved once does not expire any more. */
+    bool live = state == BIDE_STATE_DELAYED || state == BIDE_STATE_READY;
+    if (live && ext->expires_at != 0 && ext->counters.reserves == 0)
+        bi_timers_set(&core->wall, &ext->expiry, ext->expires_at);
 }
 
 void bi_job_enter(struct core *core, struct job *job, bide_state state)
@@ -700,27 +697,23 @@ int64_t bi_job_ready_since(const struct core *core, const struct job *job)
     return ext != NULL ? ext->ready : job->created;
 }
 
-/* Forgets the time from before the restore. If the job leaves by a reservation, bi_lease_grant()
- * has saved that time and cleared the flag already. */
-static void clear_ready_since(struct core *core, struct job *job)
-{
-    if ((job->flags & JOB_READY_BEFORE) == 0)
-        return;
-    if (job->ext != 0)
-        ext_of(core, job)->ready = BI_NEVER;
-    job->flags &= (uint8_t)~JOB_READY_BEFORE;
-}
-
 void bi_job_leave(struct core *core, struct job *job)
 {
-    clear_ready_since(core, job);
-
     struct topic *topic = topic_of(core, job);
+    struct job_ext *ext = ext_of(core, job);
+    assert(job->state != BIDE_STATE_GONE && core->counts[job->state] > 0);
+
+    /* Forget the time from before the restore. If the job leaves by a reservation,
+     * bi_lease_grant() has saved that time and cleared the flag already. */
+    if ((job->flags & JOB_READY_BEFORE) != 0) {
+        if (ext != NULL)
+            ext->ready = BI_NEVER;
+        job->flags &= (uint8_t)~JOB_READY_BEFORE;
+    }
+
     list_remove(core, &topic->lists[job->state], job);
     core->counts[job->state]--;
     states[job->state].leave(core, topic, job);
-
-    struct job_ext *ext = ext_of(core, job);
     if (ext != NULL)
         bi_timers_clear(&core->wall, &ext->expiry);
 }

@@ -123,6 +123,8 @@ struct job_ext {
 void bi_job_ext_reset(struct job_ext *ext, const struct job *job);
 /* Releases the references to key, error, result and progress. */
 void bi_job_ext_unref_texts(const struct job_ext *ext);
+/* The same, and the body: the caller frees the job. */
+void bi_job_unref_bufs(const struct core *core, const struct job *job);
 /* Sum of the sizes of these four. */
 uint64_t bi_job_ext_text_size(const struct job_ext *ext);
 /* Replaces a text, takes ownership of the new reference and adjusts core->memory. */
@@ -139,6 +141,15 @@ struct job_list {
     uint32_t count; /* in list and tree */
 };
 
+/* The key by which a list is ordered: burials and results by their order, reserved jobs by the
+ * number of their reservation, others by the time at which they entered the state. */
+uint64_t bi_job_list_order(const struct core *core, const struct job *job);
+/* A time as such a key. Times may be negative: with the sign bit flipped they compare as unsigned
+ * numbers. */
+static inline uint64_t bi_job_time_order(int64_t time)
+{
+    return (uint64_t)time ^ (UINT64_C(1) << 63);
+}
 /* Returns the job that entered first, NULL if the list is empty. */
 struct job *bi_job_list_oldest(const struct core *core, const struct job_list *list);
 /* Iterates over all jobs, first those of the list, then those of the tree. Begins with NULL,

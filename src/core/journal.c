@@ -101,12 +101,8 @@ static bool must_rotate(const struct core *core, uint32_t changes, uint64_t byte
     return (many || large) && journal->open_batch - journal->committed < BI_BATCHES_MAX;
 }
 
-/* Opens the next batch if these changes would make the open one too large. */
-static void rotate(struct core *core, uint32_t changes, uint64_t bytes)
+static void open_next_batch(struct journal *journal)
 {
-    struct journal *journal = &core->journal;
-    if (!must_rotate(core, changes, bytes))
-        return;
     journal->open_batch++;
     journal->open_count = 0;
     journal->open_bytes = 0;
@@ -114,7 +110,8 @@ static void rotate(struct core *core, uint32_t changes, uint64_t bytes)
 
 void bi_journal_begin_group(struct core *core, uint32_t changes, uint64_t bytes)
 {
-    rotate(core, changes, bytes);
+    if (must_rotate(core, changes, bytes))
+        open_next_batch(&core->journal);
     core->journal.group_depth++;
 }
 
@@ -126,7 +123,8 @@ void bi_journal_end_group(struct core *core)
 
 static struct undo *entry_new(struct core *core, struct topic *topic, uint64_t bytes)
 {
-    rotate(core, 1, bytes);
+    if (must_rotate(core, 1, bytes))
+        open_next_batch(&core->journal);
 
     /* Heap room for one more member, now: a rollback puts the job back and must not allocate. */
     if (!bi_topic_reserve(core, topic))
@@ -268,7 +266,7 @@ void bi_journal_undo_insert(struct core *core, struct job *job, uint32_t before)
 
 void bi_journal_remove(struct core *core, struct job *job)
 {
-    /* With a journal commit_job() frees it: until then a rollback may restore it. */
+    /* With a journal commit_entry() frees it: until then a rollback may restore it. */
     if (!core->journal.on)
         bi_job_free(core, job);
 }
@@ -429,15 +427,10 @@ uint64_t bi_journal_committed_batch(const struct core *core)
 
 /* A time as it is stored. 0 means never, so a time before the epoch (the wall clock was set
  * back) becomes 1. */
-static int64_t wall_moment(const struct core *core, int64_t mono)
-{
-    int64_t wall = wall_of(core, mono);
-    return wall < 1 ? 1 : wall;
-}
-
 static int64_t image_time(const struct core *core, int64_t mono)
 {
-    return mono == BI_NEVER ? 0 : wall_moment(core, mono);
+    int64_t wall = mono == BI_NEVER ? 0 : wall_of(core, mono);
+    return wall < 1 && mono != BI_NEVER ? 1 : wall;
 }
 
 #define COPY_FIELD(kind, name)   image->name = ext->name;
@@ -488,12 +481,12 @@ static void image_of(const struct core *core, const struct job *job, const struc
     }
 
     if (job->state == BIDE_STATE_DELAYED || job->state == BIDE_STATE_DONE)
-        image->due = image->due_wall ? job->due : wall_moment(core, job->due);
+        image->due = image->due_wall ? job->due : image_time(core, job->due);
 
-    image->created = wall_moment(core, job->created);
+    image->created = image_time(core, job->created);
     /* Before the reply, since is still that of the previous state. */
     bool reply_pending = reserved && ext != NULL && ext->reply_pending;
-    image->since = wall_moment(core, reply_pending ? core->now.mono : job->since);
+    image->since = image_time(core, reply_pending ? core->now.mono : job->since);
     image->body_size = job->body_size;
 
     bool ready_before = (job->flags & JOB_READY_BEFORE) != 0;
@@ -515,7 +508,7 @@ static void record_pause(const struct core *core, const struct undo *undo, struc
     memcpy(record->image.topic, topic->name, (size_t)topic->name_size + 1);
     const struct undo *newer = undo_at(core, undo->newer);
     int64_t until = newer != NULL ? newer->paused_until : topic->paused_until;
-    record->image.due = until != 0 && until != BI_NEVER ? wall_moment(core, until) : until;
+    record->image.due = until != 0 && until != BI_NEVER ? image_time(core, until) : until;
 }
 
 /* False if there is nothing to store: the batch both inserted and removed the job. */
@@ -554,44 +547,34 @@ static bool record_of(const struct core *core, const struct undo *undo, struct b
     return true;
 }
 
-/* Moves the entries of a batch from the list of changes to journal.sealed. */
-static void detach_batch(struct core *core, uint64_t number)
+/* Finds the entries of the oldest batch in the list of changes. They are the first ones. */
+static struct undo_list find_batch(const struct core *core, uint64_t number)
 {
-    struct journal *journal = &core->journal;
-    struct undo *last = NULL;
-    struct undo_list sealed = {.head = journal->changes.head};
-
-    for (uint32_t ref = sealed.head; ref != 0; ref = last->next) {
-        struct undo *undo = undo_at(core, ref);
-        if (undo->batch != number)
-            break;
-        last = undo;
-        sealed.count++;
+    struct undo_list found = {.head = core->journal.changes.head};
+    const struct undo *undo = undo_at(core, found.head);
+    for (; undo != NULL && undo->batch == number; undo = undo_at(core, undo->next)) {
+        found.tail = undo->self;
+        found.count++;
     }
-
-    memset(&journal->sealed, 0, sizeof(journal->sealed));
-
-    if (last == NULL)
-        return;
-
-    assert(journal->changes.count >= sealed.count);
-    journal->changes.head = last->next;
-    journal->changes.count -= sealed.count;
-    if (last->next == 0)
-        journal->changes.tail = 0;
-
-    last->next = 0;
-    sealed.tail = last->self;
-    journal->sealed = sealed;
+    return found.count == 0 ? (struct undo_list){0} : found;
 }
 
-static size_t count_batch(const struct core *core, uint64_t number)
+/* Moves these entries to journal.sealed. */
+static void detach_batch(struct core *core, struct undo_list batch)
 {
-    size_t count = 0;
-    const struct undo *undo = undo_at(core, core->journal.changes.head);
-    for (; undo != NULL && undo->batch == number; undo = undo_at(core, undo->next))
-        count++;
-    return count;
+    struct undo_list *changes = &core->journal.changes;
+    assert(core->journal.sealed.head == 0 && changes->count >= batch.count);
+
+    core->journal.sealed = batch;
+    if (batch.count == 0)
+        return;
+
+    struct undo *last = undo_at(core, batch.tail);
+    changes->head = last->next;
+    changes->count -= batch.count;
+    if (last->next == 0)
+        changes->tail = 0;
+    last->next = 0;
 }
 
 int bi_journal_seal(struct core *core, struct bi_now now, struct bi_batch *batch)
@@ -604,18 +587,19 @@ int bi_journal_seal(struct core *core, struct bi_now now, struct bi_batch *batch
     batch->number = journal->next_seal;
 
     /* Allocate before the entries move: on failure the batch stays unsealed. */
-    size_t count = count_batch(core, batch->number);
-    if (count > 0) {
-        batch->records = bi_alloc_malloc(&core->alloc, count * sizeof(*batch->records));
+    struct undo_list entries = find_batch(core, batch->number);
+    if (entries.count > 0) {
+        batch->records = bi_alloc_malloc(&core->alloc, entries.count * sizeof(*batch->records));
         if (batch->records == NULL)
             return BIDE_ENOMEM;
     }
 
-    detach_batch(core, batch->number);
+    detach_batch(core, entries);
     for (uint32_t ref = journal->sealed.head; ref != 0; ref = undo_at(core, ref)->next)
         if (record_of(core, undo_at(core, ref), &batch->records[batch->count]))
             batch->count++;
-    assert(batch->count <= count); /* what is inserted and removed in one batch has no record */
+    assert(batch->count <=
+           entries.count); /* what is inserted and removed in one batch has no record */
 
     batch->next_id = core->next_id;
     batch->next_token = journal->token_limit;
@@ -624,11 +608,8 @@ int bi_journal_seal(struct core *core, struct bi_now now, struct bi_batch *batch
     journal->limit_changed = false;
     journal->in_flight = journal->next_seal++;
     /* Changes from now on are not in this batch. */
-    if (journal->in_flight == journal->open_batch) {
-        journal->open_batch++;
-        journal->open_count = 0;
-        journal->open_bytes = 0;
-    }
+    if (journal->in_flight == journal->open_batch)
+        open_next_batch(journal);
     return BIDE_OK;
 }
 
@@ -647,14 +628,19 @@ void bi_journal_batch_done(struct core *core, struct bi_batch *batch)
 
 /* ---- a batch was committed ---- */
 
-static void commit_job(struct core *core, struct undo *undo)
+static void commit_entry(struct core *core, struct undo *undo)
 {
-    /* Batches commit in order, so no older change of the job is left. */
-    assert(undo->older == 0);
+    /* Batches commit in order, so no older change is left. */
+    assert(undo->older == 0 && undo->batch == core->journal.in_flight);
 
     /* The next newer entry becomes the oldest: its copy is what the store has now. */
     if (undo->newer != 0) {
         undo_at(core, undo->newer)->older = 0;
+        return;
+    }
+
+    if (undo->id == 0) {
+        topic_at(core, undo->topic)->undo = 0;
         return;
     }
 
@@ -669,14 +655,6 @@ static void commit_job(struct core *core, struct undo *undo)
         bi_body_cache_add(core, job);
 }
 
-static void commit_pause(struct core *core, const struct undo *undo)
-{
-    if (undo->newer != 0)
-        undo_at(core, undo->newer)->older = 0;
-    else
-        topic_at(core, undo->topic)->undo = 0;
-}
-
 void bi_journal_committed(struct core *core, const struct bi_batch *batch)
 {
     struct journal *journal = &core->journal;
@@ -687,10 +665,7 @@ void bi_journal_committed(struct core *core, const struct bi_batch *batch)
         struct undo *undo = undo_at(core, ref);
         ref = undo->next;
 
-        if (undo->id != 0)
-            commit_job(core, undo);
-        else
-            commit_pause(core, undo);
+        commit_entry(core, undo);
         entry_free(core, undo);
     }
 
@@ -889,11 +864,9 @@ static void end_rollback(struct core *core)
 
     journal->in_flight = 0;
     /* Numbers are never reused: a hold of a failed batch must not match a later one. */
-    journal->undone = journal->open_batch++;
+    journal->undone = journal->open_batch;
+    open_next_batch(journal);
     journal->next_seal = journal->open_batch;
-    journal->open_count = 0;
-    journal->open_bytes = 0;
-
     memset(&journal->rollback, 0, sizeof(journal->rollback));
 
     bi_waiters_serve(core);
@@ -927,27 +900,16 @@ bool bi_journal_rollback(struct core *core, struct bi_now now, unsigned budget)
 }
 
 /* Releases what only the journal references: copies, and jobs whose removal was not committed. */
-static void unref_entry(struct core *core, struct undo *undo)
-{
-    if (undo->had_ext)
-        bi_job_ext_unref_texts(&undo->ext);
-
-    if (undo->id == 0 || undo->newer != 0)
-        return;
-
-    const struct job *job = job_at(core, undo->job);
-    if (job->state != BIDE_STATE_GONE)
-        return;
-
-    bide_buf_unref(job->body);
-    if (job->ext != 0)
-        bi_job_ext_unref_texts(ext_of(core, job));
-}
-
 static void unref_entries(struct core *core, const struct undo_list *list)
 {
-    for (uint32_t ref = list->head; ref != 0; ref = undo_at(core, ref)->next)
-        unref_entry(core, undo_at(core, ref));
+    for (const struct undo *undo = undo_at(core, list->head); undo != NULL;
+         undo = undo_at(core, undo->next)) {
+        if (undo->had_ext)
+            bi_job_ext_unref_texts(&undo->ext);
+        const struct job *job = job_at(core, undo->job);
+        if (job != NULL && undo->newer == 0 && job->state == BIDE_STATE_GONE)
+            bi_job_unref_bufs(core, job);
+    }
 }
 
 void bi_journal_done(struct core *core)

@@ -23,27 +23,6 @@ struct bi_load_sort_entry {
     int state;
 };
 
-static uint64_t sort_key(const struct core *core, const struct job *job)
-{
-    if (job->state == BIDE_STATE_BURIED || job->state == BIDE_STATE_DONE)
-        return ext_of(core, job)->order;
-    if (job->state == BIDE_STATE_RESERVED)
-        return bi_lease_number(core, ext_of(core, job));
-    /* Times may be negative: with the sign bit flipped they have the same order as unsigned. */
-    return (uint64_t)job->since ^ (UINT64_C(1) << 63);
-}
-
-/* False for a job that entered its state after collecting began: it is in the right position. */
-static bool predates(const struct core *core, const struct bi_load_sort *sort,
-                     const struct job *job)
-{
-    if (job->state == BIDE_STATE_BURIED || job->state == BIDE_STATE_DONE)
-        return ext_of(core, job)->order < sort->order;
-    if (job->state == BIDE_STATE_RESERVED)
-        return bi_lease_number(core, ext_of(core, job)) < sort->token;
-    return job->since <= sort->moment;
-}
-
 static bool add_entry(struct core *core, struct bi_load_sort *sort, const struct job *job)
 {
     if (sort->count == sort->room) {
@@ -57,7 +36,7 @@ static bool add_entry(struct core *core, struct bi_load_sort *sort, const struct
         sort->room = room;
     }
     sort->entries[sort->count++] =
-        (struct bi_load_sort_entry){sort_key(core, job), job->id, job->state};
+        (struct bi_load_sort_entry){bi_job_list_order(core, job), job->id, job->state};
     return true;
 }
 
@@ -67,9 +46,10 @@ bool bi_load_sort_collect(struct core *core, struct bi_load_sort *sort, unsigned
 
     /* The first slice fixes the limit between loaded jobs and those of this run. */
     if (sort->position == 0 && sort->count == 0) {
-        sort->moment = bi_core_stamp(core);
-        sort->order = core->next_order;
-        sort->token = core->next_token;
+        uint64_t now = bi_job_time_order(bi_core_stamp(core)) + 1;
+        sort->limits[BIDE_STATE_DELAYED] = sort->limits[BIDE_STATE_READY] = now;
+        sort->limits[BIDE_STATE_RESERVED] = core->next_token;
+        sort->limits[BIDE_STATE_BURIED] = sort->limits[BIDE_STATE_DONE] = core->next_order;
     }
 
     /* The position remains valid if ops grow or shrink the table between two slices. */
@@ -77,7 +57,9 @@ bool bi_load_sort_collect(struct core *core, struct bi_load_sort *sort, unsigned
         uint32_t ref = bi_hash_table_walk(&core->by_id, &sort->position, &end);
         for (; ref != 0; ref = job_at(core, ref)->link) {
             const struct job *job = job_at(core, ref);
-            if ((core->unsorted_states & 1u << job->state) != 0 && predates(core, sort, job) &&
+            /* A job that entered its state after collecting began is in the right position. */
+            bool loaded = bi_job_list_order(core, job) < sort->limits[job->state];
+            if ((core->unsorted_states & 1u << job->state) != 0 && loaded &&
                 !add_entry(core, sort, job))
                 sort->failed = true;
         }
@@ -111,7 +93,7 @@ bool bi_load_sort_apply(struct core *core, struct bi_load_sort *sort, unsigned b
         struct job *job = bi_job_lookup(core, entry->id);
 
         /* Skip jobs that were removed or changed their state after they were collected. */
-        if (job != NULL && job->state == entry->state && sort_key(core, job) == entry->key)
+        if (job != NULL && job->state == entry->state && bi_job_list_order(core, job) == entry->key)
             bi_job_move_to_front(core, job);
     }
 

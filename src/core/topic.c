@@ -205,14 +205,6 @@ static bool reserve_entry(struct core *core)
     return true;
 }
 
-static void add_entry(struct core *core, const struct topic *topic)
-{
-    struct topic_page *page = core->pages.all[core->pages.count - 1].page;
-    assert(page->count < TOPIC_PAGE);
-    page->entries[page->count++] =
-        (struct topic_entry){.serial = topic->serial, .topic = topic->self};
-}
-
 /* Appends the entries of the next page to this one. Serials increase over pages, so the order
  * holds. */
 static void merge_pages(struct core *core, size_t index)
@@ -314,7 +306,9 @@ static struct topic *create(struct core *core, bide_slice name, uint64_t hash)
 
     core->names.all[ref].hash = (uint32_t)hash;
     bi_hash_table_insert(&core->by_name, &names, &core->names, ref);
-    add_entry(core, topic);
+    struct topic_page *page = core->pages.all[core->pages.count - 1].page;
+    assert(page->count < TOPIC_PAGE); /* reserve_entry() */
+    page->entries[page->count++] = (struct topic_entry){topic->serial, ref};
     core->memory += TOPIC_COST;
     return topic;
 }
@@ -379,7 +373,7 @@ static void free_heaps(struct core *core, struct topic *topic)
     line_heap_free(&topic->line, &core->alloc);
 }
 
-static bool is_in_use(const struct topic *topic)
+bool bi_topic_is_in_use(const struct topic *topic)
 {
     /* undo: a journal entry refers to the topic. serve.set: the topic is in core->serving. */
     return topic->members > 0 || topic->line.count > 0 || topic->references > 0 ||
@@ -401,7 +395,7 @@ void bi_topic_unpin(struct core *core, struct topic *topic)
 
 void bi_topic_destroy(struct core *core, struct topic *topic)
 {
-    if (is_in_use(topic))
+    if (bi_topic_is_in_use(topic))
         return;
 
     /* The other timers are clear: without members and a pause none is set. Parked calls have left
@@ -638,10 +632,13 @@ void bi_fire_pause(struct core *core, struct timer *timer)
     bi_topic_cleanup(core, topic);
 }
 
-static void fire_due(struct core *core, const struct due_entry *soonest)
+/* The soonest delayed job of a topic is due on one clock. */
+static void fire_due(struct core *core, const struct topic *topic, bool wall)
 {
+    const struct due_entry *soonest = bi_topic_soonest_due(topic, wall, BI_NEVER);
     assert(soonest != NULL); /* a timer is set only while there is a delayed job */
     struct job *job = job_at(core, soonest->job);
+    assert(job->state == BIDE_STATE_DELAYED);
 
     /* Leaving arms the timer for the next delayed job. It finds the heap by JOB_DUE_WALL, so the
      * flag is cleared after it. */
@@ -653,14 +650,12 @@ static void fire_due(struct core *core, const struct due_entry *soonest)
 
 void bi_fire_due_mono(struct core *core, struct timer *timer)
 {
-    const struct topic *topic = BI_TIMER_OWNER(timer, struct topic, timer_mono);
-    fire_due(core, bi_topic_soonest_due(topic, false, BI_NEVER));
+    fire_due(core, BI_TIMER_OWNER(timer, struct topic, timer_mono), false);
 }
 
 void bi_fire_due_wall(struct core *core, struct timer *timer)
 {
-    const struct topic *topic = BI_TIMER_OWNER(timer, struct topic, timer_wall);
-    fire_due(core, bi_topic_soonest_due(topic, true, BI_NEVER));
+    fire_due(core, BI_TIMER_OWNER(timer, struct topic, timer_wall), true);
 }
 
 uint64_t bi_topic_live_count(const struct topic *topic)

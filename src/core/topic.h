@@ -114,6 +114,9 @@ int bi_topic_get_unlimited(struct core *core, bide_slice name, struct topic **to
  * False when out of memory. */
 bool bi_topic_reserve(struct core *core, struct topic *topic);
 
+/* True if something needs the topic: a member, a call, a reference, a pin, a pause, the journal. */
+bool bi_topic_is_in_use(const struct topic *topic);
+
 /* Destroys the topic if it is not in use and the option topic_cleanup is on. */
 void bi_topic_cleanup(struct core *core, struct topic *topic);
 
