@@ -1,6 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-#include "core/body_cache.h"
-
+/*
+ * body_cache - the bodies of stored jobs that remain in memory.
+ *
+ * With a journal the body of a stored job may be evicted, because the store has it. The cache
+ * retains the bodies that were added last, up to cache_bytes, and evicts the oldest first. A job
+ * without its body still knows the size; body_fetch.c reads the body when an op needs it.
+ *
+ * Ordering   First in, first out, by id. Use does not move a body.
+ * Failure    None: if there is no memory for an entry, the body is evicted at once.
+ * Cost       Eight bytes per entry. Entries of removed jobs are skipped; if there are too many of
+ *            them, each added body removes a few.
+ */
 #include "core/core_internal.h"
 
 #include <assert.h>

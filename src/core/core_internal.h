@@ -9,7 +9,6 @@
 #ifndef BI_CORE_INTERNAL_H
 #define BI_CORE_INTERNAL_H
 
-#include "core/body_cache.h"
 #include "core/core.h"
 #include "core/event.h"
 #include "core/hash_table.h"
@@ -88,6 +87,22 @@ struct topic_page_link {
 struct topic_pages {
     struct topic_page_link *all;
     size_t count, room;
+};
+
+/* A FIFO of ids in blocks: adding an id never moves the others, whatever the length. */
+struct id_fifo {
+    struct id_fifo_block *head, *tail;
+    uint32_t first; /* index in the head block */
+    uint32_t end;   /* index in the tail block */
+    uint64_t count;
+};
+
+struct body_cache {
+    uint64_t bytes; /* total size of the cached bodies */
+    uint64_t count; /* number of cached bodies */
+    /* Their ids, oldest first: the compacted ones, then the rest. */
+    struct id_fifo compacted, pending;
+    bool compacting; /* entries of removed jobs are being dropped */
 };
 
 struct core {
@@ -236,6 +251,38 @@ static inline uint64_t bi_core_id_hash(const struct core *core, uint64_t id)
     return bi_keyed_hash_u64(&core->id_secret, id);
 }
 
+/*
+ * The description of a job to insert. It borrows its slices and buffers; with take_buf a successful
+ * build takes over buf.
+ */
+struct job_spec {
+    bide_slice topic;
+    bide_slice body;
+    bide_buf *buf;
+    bool take_buf;
+    bool body_in_store; /* the body is in the store only */
+    bool plain;         /* no field needs struct job_ext */
+    bide_conflict conflict;
+    bide_slice key, last_error, result;
+    bide_buf *result_buf;  /* the result as a buffer, preferred to the slice; or NULL */
+    struct bi_image image; /* times as in images; its topic and buffers are not used */
+};
+
+/* Clears the spec except the large topic at its end, which is never read. */
+static inline void bi_job_spec_init(struct job_spec *spec)
+{
+    memset(spec, 0, offsetof(struct job_spec, image) + offsetof(struct bi_image, topic));
+}
+
+/* Builds a job that is in no state. NULL when out of memory; everything is released then. */
+struct job *bi_job_spec_build(struct core *core, struct topic *topic, const struct job_spec *spec,
+                              uint64_t id);
+
+/* Sets the due time of a built job and returns the state to enter: ready if the due time has
+ * passed. */
+bide_state bi_job_spec_set_due(const struct core *core, struct job *job,
+                               const struct bi_image *image);
+
 /* A job by id, or NULL. */
 struct job *bi_job_lookup(const struct core *core, uint64_t id);
 
@@ -280,6 +327,29 @@ size_t bi_op_reserve_take(struct core *core, bide_reserve_args *args,
                           const struct waiter_link *links, size_t link_count);
 /* Runs the function of the op's kind. */
 int bi_core_exec(struct core *core, bide_op *op);
+
+/* ---- the cache of bodies ---- */
+
+/* Adds the body of a job that is now stored. This may evict it or others. Does nothing if the
+ * body is cached already or not in memory. */
+void bi_body_cache_add(struct core *core, struct job *job);
+/* Adds the body of a job that a rollback has restored: its entry may have been dropped while the
+ * job was removed. */
+void bi_body_cache_readd(struct core *core, struct job *job);
+/* Uncounts the body of a job that is about to be freed. Its entry is skipped later. */
+void bi_body_cache_remove(struct core *core, struct job *job);
+/* Attaches a body that was read from the store. Takes ownership of the reference, also if the
+ * body is not cached. */
+void bi_body_cache_attach(struct core *core, struct job *job, bide_buf *body);
+/* True if so many bytes fit without an eviction. */
+bool bi_body_cache_has_room(const struct core *core, uint64_t bytes);
+void bi_body_cache_done(struct core *core);
+
+/* True if the body is in the store only. */
+static inline bool bi_job_body_missing(const struct job *job)
+{
+    return job->body == NULL && job->body_size > 0;
+}
 
 /*
  * Memory that the present jobs may still need. Consumers of a full queue must be able to reserve

@@ -1,5 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-#include "core/job_spec.h"
+/*
+ * job_spec - the description of a job to insert: from a put, a restore or a stored image.
+ *
+ * A job is built completely outside of the queue, which may fail for lack of memory, and is then
+ * inserted by steps that cannot fail.
+ */
+#include "core/core_internal.h"
+
+#include <assert.h>
 
 static bool copy_text(struct core *core, bide_buf **to, bide_slice from)
 {
@@ -9,23 +17,9 @@ static bool copy_text(struct core *core, bide_buf **to, bide_slice from)
     return *to != NULL;
 }
 
-/* The caller may have copied the result before it locked the queue. */
-static bool take_result(struct core *core, struct job_ext *ext, const struct job_spec *spec)
-{
-    if (spec->result_buf == NULL)
-        return copy_text(core, &ext->result, spec->result);
-    bi_job_ext_set_text(core, &ext->result, bide_buf_ref(spec->result_buf));
-    return true;
-}
-
-static int64_t time_of(const struct core *core, int64_t wall)
-{
-    return wall == 0 ? BI_NEVER : mono_of(core, wall);
-}
-
 #define COPY_FIELD(kind, name)   ext->name = image->name;
 #define COPY_COUNTER(kind, name) image->name,
-#define COPY_TIME(kind, name)    ext->name = time_of(core, image->name);
+#define COPY_TIME(kind, name)    ext->name = image->name == 0 ? BI_NEVER : mono_of(core, image->name);
 
 static bool fill_ext(struct core *core, struct job *job, const struct job_spec *spec)
 {
@@ -33,7 +27,13 @@ static bool fill_ext(struct core *core, struct job *job, const struct job_spec *
     struct job_ext *ext = bi_job_ensure_ext(core, job);
 
     if (ext == NULL || !copy_text(core, &ext->key, spec->key) ||
-        !copy_text(core, &ext->last_error, spec->last_error) || !take_result(core, ext, spec))
+        !copy_text(core, &ext->last_error, spec->last_error))
+        return false;
+
+    /* The caller may have copied the result before it locked the queue. */
+    if (spec->result_buf != NULL)
+        bi_job_ext_set_text(core, &ext->result, bide_buf_ref(spec->result_buf));
+    else if (!copy_text(core, &ext->result, spec->result))
         return false;
 
     BI_JOB_EXT(COPY_FIELD)

@@ -10,10 +10,11 @@
  * Failure    An image that fails a check is rejected with BIDE_EINVAL, and one for which there is
  *            no memory with BIDE_ENOMEM; the core is then unchanged.
  */
-#include "core/job_spec.h"
+#include "core/core_internal.h"
 #include "op/op_table.h"
 
 #include <assert.h>
+#include <string.h>
 
 static bide_slice slice_of_buf(const bide_buf *buf)
 {
@@ -58,15 +59,6 @@ static bool is_valid(const struct core *core, const struct bi_image *image)
            bi_job_lookup(core, image->id) == NULL;
 }
 
-/* True if the job would hold a key that another job holds already. */
-static bool key_is_taken(const struct core *core, const struct topic *topic,
-                         const struct bi_image *image)
-{
-    bool held = image->state != BIDE_STATE_DONE || image->key_hold_retained;
-    return held && image->key != NULL &&
-           bi_job_find_by_key(core, topic, slice_of_buf(image->key)) != NULL;
-}
-
 /* A job was reserved when the process ended and its lease is not valid any more: counts a
  * timeout and a failure, or completes a requested cancellation. The caller has journalled the
  * change. */
@@ -86,47 +78,29 @@ static void resolve_unfinished(struct core *core, struct job *job, const struct 
     bi_retry_or_bury(core, job, -1, BIDE_EVENT_TIMED_OUT);
 }
 
-/* True if the job was reserved at an orderly stop and its holder outlives the process. After a
- * crash no earlier lease is valid. */
-static bool has_lease(const struct core *core, const struct bi_image *image)
-{
-    return image->token != 0 && image->token >= core->lease_from;
-}
-
-/* Restores a lease with the time that was left at the stop: the downtime and the time until this
- * job was loaded do not count. */
-static bide_state restore_lease(struct core *core, struct job *job, const struct bi_image *image)
-{
-    ext_of(core, job)->token = bi_token_of(&core->tokens, image->token);
-    job->due = core->now.mono + image->lease;
-    if (image->started)
-        job->flags |= JOB_STARTED;
-    return BIDE_STATE_RESERVED;
-}
-
-/*
- * Restores a lease that ended with the process, as one that has expired. resolve_unfinished() ends
- * it at once. If that cannot be committed, the rollback restores the expired lease, and its timer
- * ends it again. Without the lease the job would be ready, and its failure forgotten.
- */
-static bide_state restore_ended_lease(struct core *core, struct job *job,
-                                      const struct bi_image *image)
-{
-    bi_journal_reserve_token(core, core->next_token);
-    ext_of(core, job)->token = bi_token_of(&core->tokens, core->next_token++);
-    job->due = core->now.mono;
-    if (image->started)
-        job->flags |= JOB_STARTED;
-    return BIDE_STATE_RESERVED;
-}
-
+/* Enters the state of a loaded job: reserved if it has a valid lease or is unfinished. */
 static void enter_loaded(struct core *core, struct job *job, const struct bi_image *image,
-                         bool unfinished)
+                         bool leased, bool unfinished)
 {
-    bool leased = has_lease(core, image);
-    bide_state state = leased       ? restore_lease(core, job, image)
-                       : unfinished ? restore_ended_lease(core, job, image)
-                                    : bi_job_spec_set_due(core, job, image);
+    bide_state state = BIDE_STATE_RESERVED;
+
+    if (leased) {
+        /* With the time that was left at the stop: the downtime and the time until this job was
+         * loaded do not count. */
+        ext_of(core, job)->token = bi_token_of(&core->tokens, image->token);
+        job->due = core->now.mono + image->lease;
+    } else if (unfinished) {
+        /* As a lease that has expired, which resolve_unfinished() ends at once. If that cannot be
+         * committed, the rollback restores the expired lease, and its timer ends it again. Without
+         * the lease the job would be ready, and its failure forgotten. */
+        bi_journal_reserve_token(core, core->next_token);
+        ext_of(core, job)->token = bi_token_of(&core->tokens, core->next_token++);
+        job->due = core->now.mono;
+    } else {
+        state = bi_job_spec_set_due(core, job, image);
+    }
+    if (state == BIDE_STATE_RESERVED && image->started)
+        job->flags |= JOB_STARTED;
 
     bool same = (state == image->state || leased) && image->since != 0;
     if (same) {
@@ -146,11 +120,16 @@ static int load_job(struct core *core, struct topic *topic, const struct job_spe
                     bide_buf *reason)
 {
     const struct bi_image *image = &spec->image;
-    bool leased = has_lease(core, image);
+    /* A lease is valid if the job was reserved at an orderly stop and its holder outlives the
+     * process. After a crash no earlier lease is. */
+    bool leased = image->token != 0 && image->token >= core->lease_from;
     bool unfinished = !leased && (image->cancel_wanted || image->started);
 
-    if (key_is_taken(core, topic, image))
+    bool keyed =
+        image->key != NULL && (image->state != BIDE_STATE_DONE || image->key_hold_retained);
+    if (keyed && bi_job_find_by_key(core, topic, slice_of_buf(image->key)) != NULL)
         return BIDE_EINVAL;
+
     struct job *job = bi_job_spec_build(core, topic, spec, image->id);
     if (job == NULL)
         return BIDE_ENOMEM;
@@ -163,7 +142,7 @@ static int load_job(struct core *core, struct topic *topic, const struct job_spe
     }
 
     /* The journal saves the state of the job, so it must have entered one. */
-    enter_loaded(core, job, image, unfinished);
+    enter_loaded(core, job, image, leased, unfinished);
     if (unfinished && bi_journal_change(core, job) != BIDE_OK) {
         bi_job_unlink(core, job);
         bi_job_free(core, job);
@@ -178,14 +157,6 @@ static int load_job(struct core *core, struct topic *topic, const struct job_spe
     return BIDE_OK;
 }
 
-/* The bodies loaded first are wanted first: they are cached while there is room, and loading
- * evicts none. */
-static bool fits_in_cache(const struct core *core, const struct bi_image *image)
-{
-    return core->limits.cache_bytes == 0 || !core->journal.on ||
-           bi_body_cache_has_room(core, image->body_size);
-}
-
 bool bi_job_exists(const struct core *core, uint64_t id)
 {
     return bi_job_lookup(core, id) != NULL;
@@ -198,12 +169,15 @@ int bi_load_job(struct core *core, const struct bi_image *image, struct bi_now n
     if (!is_valid(core, image))
         return BIDE_EINVAL;
 
+    /* The bodies loaded first are wanted first: they are cached while there is room, and loading
+     * evicts none. */
+    bool fits = core->limits.cache_bytes == 0 || !core->journal.on ||
+                bi_body_cache_has_room(core, image->body_size);
     struct job_spec spec = {.topic = {image->topic, strlen(image->topic)},
                             .plain = image->plain,
                             .image = *image,
                             .buf = image->body,
-                            .body_in_store = image->body_size > 0 &&
-                                             (image->body == NULL || !fits_in_cache(core, image)),
+                            .body_in_store = image->body_size > 0 && (image->body == NULL || !fits),
                             .key = slice_of_buf(image->key),
                             .last_error = slice_of_buf(image->last_error),
                             .result = slice_of_buf(image->result)};

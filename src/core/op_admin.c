@@ -383,18 +383,12 @@ static bide_state set_due(const struct core *core, struct job *job, const bide_u
     return BIDE_STATE_DELAYED;
 }
 
-/* True if the new due time leaves the job in its state, and so in its place in the list. */
-static bool keeps_state(const struct core *core, const struct job *job,
-                        const bide_update_args *args)
-{
-    struct job trial = *job;
-    return set_due(core, &trial, args) == (bide_state)job->state;
-}
-
 static void apply_update(struct core *core, struct job *job, const bide_update_args *args,
                          struct topic *target)
 {
-    bool in_place = target == NULL && keeps_state(core, job, args);
+    /* In place if the new due time leaves the job in its state, and so in its place in the list. */
+    struct job trial = *job;
+    bool in_place = target == NULL && set_due(core, &trial, args) == (bide_state)job->state;
 
     /* In place, the job only leaves the heap: it keeps its age and its place in the list. */
     if (in_place)
@@ -457,12 +451,6 @@ static int error_no_topic(bide_op *op)
                          (int)op->topic.topic.size, (const char *)op->topic.topic.data);
 }
 
-static void set_pause(struct core *core, struct topic *topic, int64_t until)
-{
-    bi_topic_set_pause(core, topic, until);
-    bi_topic_cleanup(core, topic);
-}
-
 int bi_exec_pause(struct core *core, bide_op *op)
 {
     bool existed = bi_topic_find(core, op->topic.topic) != NULL;
@@ -480,10 +468,11 @@ int bi_exec_pause(struct core *core, bide_op *op)
 
     COUNT(core, topic, pauses);
     int64_t for_ms = op->topic.for_ms;
-    set_pause(core, topic,
-              for_ms == BIDE_FOREVER ? BI_NEVER
-              : for_ms == 0          ? 0
-                                     : core->now.mono + us_of(for_ms));
+    bi_topic_set_pause(core, topic,
+                       for_ms == BIDE_FOREVER ? BI_NEVER
+                       : for_ms == 0          ? 0
+                                              : core->now.mono + us_of(for_ms));
+    bi_topic_cleanup(core, topic);
     return BIDE_OK;
 }
 
@@ -496,7 +485,8 @@ int bi_exec_resume(struct core *core, bide_op *op)
         return BIDE_OK;
     if (bi_journal_change_pause(core, topic) != BIDE_OK)
         return bi_core_error_code(op, BIDE_ENOMEM);
-    set_pause(core, topic, 0);
+    bi_topic_set_pause(core, topic, 0);
+    bi_topic_cleanup(core, topic);
     return BIDE_OK;
 }
 

@@ -78,22 +78,8 @@ static bool has_key(const struct core *core, const struct job *job, bide_slice k
            memcmp(bide_buf_data(ext->key), key.data, key.size) == 0;
 }
 
-/* A body that is not in memory counts as a match; supply_list() searches it when it was read. */
-static bool has_text(const struct job *job, bide_slice text)
-{
-    if (bi_job_body_missing(job))
-        return true;
-    return memmem(bide_buf_data(job->body), bide_buf_size(job->body), text.data, text.size) != NULL;
-}
-
 /* Bytes of a body that take as long to search as examining a job does. */
 #define SEARCHED_BYTES 64
-
-/* The cost of examining a job, including the search of its body for a text. */
-static unsigned examine_cost(const struct listing *listing, const struct job *job)
-{
-    return 1 + (listing->args->filter.text.size > 0 ? job->body_size / SEARCHED_BYTES : 0);
-}
 
 static bool wants_state(const bide_list_args *args, int state)
 {
@@ -125,7 +111,10 @@ static bool matches(const struct listing *listing, const struct job *job)
 
     if (filter->key.size > 0 && !has_key(core, job, filter->key))
         return false;
-    return filter->text.size == 0 || has_text(job, filter->text);
+    /* A body that is not in memory counts as a match; supply_list() searches it when it was read. */
+    return filter->text.size == 0 || bi_job_body_missing(job) ||
+           memmem(bide_buf_data(job->body), bide_buf_size(job->body), filter->text.data,
+                  filter->text.size) != NULL;
 }
 
 /* Adds a job to the page. False, with listing->full set, if there is no room. For a text search
@@ -265,12 +254,14 @@ static uint32_t next_in_chain(const struct core *core, uint32_t chain, uint64_t 
 static unsigned list_chain(struct listing *listing, uint32_t chain, unsigned examined,
                            uint64_t *from)
 {
+    bool searches = listing->args->filter.text.size > 0;
     uint64_t position = 0;
     uint32_t ref;
     while ((ref = next_in_chain(listing->core, chain, *from, &position, &examined)) != 0) {
         const struct job *job = job_at(listing->core, ref);
 
-        examined += examine_cost(listing, job);
+        /* Searching a large body costs more than examining a job. */
+        examined += 1 + (searches ? job->body_size / SEARCHED_BYTES : 0);
         if (matches(listing, job) && !append_job(listing, job)) {
             /* The page is full: the next one begins with this job. */
             *from = position;
@@ -359,16 +350,6 @@ void bi_op_list_strip_bodies(bide_list_args *args)
         bi_snapshot_drop_body(&args->jobs[i]);
 }
 
-/* Saves the cursor of the call, which has been parsed: so it is a letter and at most two numbers of
- * 16 digits. */
-static void save_cursor(bide_op *op)
-{
-    char *saved = op->private_.step.fetch.part.cursor;
-    size_t size = strlen(op->list.cursor) + 1;
-    assert(size <= sizeof(op->private_.step.fetch.part.cursor));
-    memcpy(saved, op->list.cursor, size);
-}
-
 int bi_exec_list(struct core *core, bide_op *op)
 {
     bide_list_args *args = &op->list;
@@ -382,8 +363,10 @@ int bi_exec_list(struct core *core, bide_op *op)
         return bi_core_error(op, BIDE_EINVAL, "list: the cursor is not one that this call gave");
 
     /* If bodies cannot be read, bi_op_result_undo_list() restores the cursor, so that the call can be
-     * repeated. */
-    save_cursor(op);
+     * repeated. It has been parsed: it is a letter and at most two numbers of 16 digits. */
+    size_t size = strlen(args->cursor) + 1;
+    assert(size <= sizeof(op->private_.step.fetch.part.cursor));
+    memcpy(op->private_.step.fetch.part.cursor, args->cursor, size);
 
     if (args->topic.size > 0) {
         listing.topic = bi_topic_find(core, args->topic);

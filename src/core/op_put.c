@@ -6,7 +6,7 @@
  *            queue and then inserted by steps that cannot fail. A topic that was created for a
  *            rejected job is destroyed again.
  */
-#include "core/job_spec.h"
+#include "core/core_internal.h"
 #include "op/op_result.h"
 
 #include <assert.h>
@@ -14,9 +14,14 @@
 
 /* ---- checks ---- */
 
+static size_t body_size(const bide_buf *buf, bide_slice body)
+{
+    return buf != NULL ? bide_buf_size(buf) : body.size;
+}
+
 static int check_size(const struct core *core, bide_op *op, const struct job_spec *spec)
 {
-    size_t size = spec->buf != NULL ? bide_buf_size(spec->buf) : spec->body.size;
+    size_t size = body_size(spec->buf, spec->body);
     if (size > core->limits.max_job_size)
         return bi_core_error(op, BIDE_TOO_BIG, "%s: the body has %zu bytes, max_job_size is %zu",
                              bide_op_name(op->kind), size, core->limits.max_job_size);
@@ -72,16 +77,6 @@ static int check_topic_full(const struct core *core, bide_op *op, const struct j
                          "%s: topic %s holds %llu jobs, max_jobs_per_topic is %llu",
                          bide_op_name(op->kind), topic->name, (unsigned long long)live,
                          (unsigned long long)core->limits.max_jobs_per_topic);
-}
-
-static int check_memory(const struct core *core, bide_op *op, const struct job_spec *spec)
-{
-    size_t body = spec->buf != NULL ? bide_buf_size(spec->buf) : spec->body.size;
-    uint64_t texts = spec->key.size + spec->last_error.size + spec->result.size;
-    /* With an ext and slack, used or not: the job must be reservable in a full queue. */
-    if (!bi_core_is_full(core, JOB_COST + JOB_EXT_COST + JOB_SLACK + body + texts))
-        return BIDE_OK;
-    return bi_core_error_limit(core, op, BIDE_EFULL);
 }
 
 /* ---- inserting ---- */
@@ -179,11 +174,12 @@ static int put_spec(struct core *core, bide_op *op, const struct job_spec *spec,
 
     /* Removing the replaced job may leave the topic without members. */
     bi_topic_pin(topic);
-    code = check_memory(core, op, spec);
-    if (code == BIDE_OK) {
-        code = build_and_insert(core, spec, topic, holder, id);
-        bi_core_error_limit(core, op, code);
-    }
+    /* With an ext and slack, used or not: the job must be reservable in a full queue. */
+    uint64_t bytes = JOB_COST + JOB_EXT_COST + JOB_SLACK + body_size(spec->buf, spec->body) +
+                     spec->key.size + spec->last_error.size + spec->result.size;
+    code =
+        bi_core_is_full(core, bytes) ? BIDE_EFULL : build_and_insert(core, spec, topic, holder, id);
+    bi_core_error_limit(core, op, code);
 
     topic->pins--;
     if (code != BIDE_OK && !existed)
@@ -259,11 +255,6 @@ int bi_exec_put(struct core *core, bide_op *op)
     return put_item(core, op, &op->put);
 }
 
-static size_t item_body_size(const bide_put_item *item)
-{
-    return item->buf != NULL ? bide_buf_size(item->buf) : item->body.size;
-}
-
 /* Prefetch distances, in items. */
 enum { NEXT = 3, LATER = 8 };
 
@@ -288,7 +279,7 @@ int bi_exec_put_many(struct core *core, bide_op *op)
     uint64_t bytes = 0;
 
     for (size_t i = 0; i < op->put_many.count; i++)
-        bytes += item_body_size(&op->put_many.items[i]);
+        bytes += body_size(op->put_many.items[i].buf, op->put_many.items[i].body);
 
     bi_bulk_begin(&items, op);
     op->put_many.accepted = 0;

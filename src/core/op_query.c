@@ -31,20 +31,17 @@ int bi_exec_job_stats(struct core *core, bide_op *op)
     return job == NULL ? bi_core_error_no_job(op, op->query.id) : fill_job(core, op, job, false);
 }
 
-static const struct job *first_in_state(struct core *core, const struct topic *topic,
-                                        bide_state state)
-{
-    if (state == BIDE_STATE_READY)
-        return topic->ready.count == 0 ? NULL : job_at(core, topic->ready.entries[0].job);
-    if (state == BIDE_STATE_DELAYED)
-        return bi_topic_soonest_job(core, topic, BI_NEVER);
-    return bi_job_list_oldest(core, &topic->lists[state]);
-}
-
 int bi_exec_peek_first(struct core *core, bide_op *op)
 {
     const struct topic *topic = bi_topic_find(core, op->query.topic);
-    const struct job *job = topic == NULL ? NULL : first_in_state(core, topic, op->query.state);
+    const struct job *job = NULL;
+
+    if (topic != NULL && op->query.state == BIDE_STATE_READY)
+        job = job_at(core, topic->ready.count == 0 ? 0 : topic->ready.entries[0].job);
+    else if (topic != NULL && op->query.state == BIDE_STATE_DELAYED)
+        job = bi_topic_soonest_job(core, topic, BI_NEVER);
+    else if (topic != NULL)
+        job = bi_job_list_oldest(core, &topic->lists[op->query.state]);
 
     /* An uncommitted change may have removed the job. */
     if (job == NULL && topic != NULL)

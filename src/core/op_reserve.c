@@ -136,12 +136,6 @@ static bool init_choices(struct core *core, struct choices *choices,
     return true;
 }
 
-static void free_choices(struct core *core, struct choices *choices)
-{
-    if (choices->all != choices->few)
-        bi_alloc_free(&core->alloc, choices->all);
-}
-
 /* Updates a choice after its topic may have changed. */
 static void refresh(struct choices *choices, struct choice *choice)
 {
@@ -167,13 +161,6 @@ static bool is_stale(const struct choices *choices, const struct choice *choice)
         return true;
     rank(choices, &now);
     return now.priority != choice->priority || now.rank != choice->rank;
-}
-
-static struct choice *next_strict(struct choices *choices)
-{
-    while (choices->all[choices->first].weight == 0)
-        choices->first++;
-    return &choices->all[choices->first];
 }
 
 /* The foremost choice of all; of equal ones the first. */
@@ -202,7 +189,9 @@ static struct choice *draw_weighted(struct core *core, const struct choices *cho
 static struct choice *choose(struct core *core, struct choices *choices)
 {
     while (choices->open > 0) {
-        struct choice *choice = choices->strategy == BIDE_STRICT     ? next_strict(choices)
+        while (choices->strategy == BIDE_STRICT && choices->all[choices->first].weight == 0)
+            choices->first++;
+        struct choice *choice = choices->strategy == BIDE_STRICT     ? &choices->all[choices->first]
                                 : choices->strategy == BIDE_WEIGHTED ? draw_weighted(core, choices)
                                                                      : foremost(choices);
         if (!is_stale(choices, choice))
@@ -261,7 +250,8 @@ size_t bi_op_reserve_take(struct core *core, bide_reserve_args *args,
             refresh(&choices, choice);
     }
 
-    free_choices(core, &choices);
+    if (choices.all != choices.few)
+        bi_alloc_free(&core->alloc, choices.all);
     core->work += count * TAKE_WORK;
     /* Without a job the arguments stay unchanged: the op fails or waits. */
     if (count > 0)
@@ -270,14 +260,6 @@ size_t bi_op_reserve_take(struct core *core, bide_reserve_args *args,
 }
 
 /* ---- reserve ---- */
-
-static bool any_open(const struct waiter_link *links, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        if (links[i].topic != NULL && bi_topic_is_open(links[i].topic))
-            return true;
-    return false;
-}
 
 /* Releases the pins of create_topics(). Destroys the topics that it created, unless they are
  * kept. */
@@ -325,16 +307,6 @@ static int create_topics(struct core *core, const bide_reserve_args *args,
 static uint32_t weight_of(const bide_reserve_args *args, size_t i)
 {
     return args->weights == NULL ? 1 : args->weights[i];
-}
-
-static inline void find_topics(struct core *core, const bide_reserve_args *args,
-                               struct waiter_link *links, size_t count)
-{
-    core->work += count;
-    for (size_t i = 0; i < count; i++) {
-        links[i].topic = bi_topic_find(core, args->topics[i]);
-        links[i].weight = weight_of(args, i);
-    }
 }
 
 static int begin_waiting(struct core *core, bide_op *op, bide_reserve_args *args,
@@ -404,7 +376,15 @@ int bi_op_reserve_run(struct core *core, bide_op *op, bide_reserve_args *args)
             return bi_core_error_code(op, BIDE_ENOMEM);
     }
 
-    find_topics(core, args, links, count);
+    core->work += count;
+    bool any_open = false;
+    for (size_t i = 0; i < count; i++) {
+        struct topic *topic = bi_topic_find(core, args->topics[i]);
+        links[i].topic = topic;
+        links[i].weight = weight_of(args, i);
+        any_open |= topic != NULL && bi_topic_is_open(topic);
+    }
+
     int code = BIDE_OK;
     core->body_missing = false;
 
@@ -414,7 +394,7 @@ int bi_op_reserve_run(struct core *core, bide_op *op, bide_reserve_args *args)
             park(core, op, args, links, count);
     } else {
         /* A topic is open, yet nothing was taken: memory was lacking. */
-        if (any_open(links, count))
+        if (any_open)
             code = bi_core_error_code(op, BIDE_ENOMEM);
         else if (args->timeout_ms == 0)
             code = bi_core_error_code(op, BIDE_TIMED_OUT);

@@ -26,14 +26,6 @@ static int64_t wall_ms(const struct core *core, int64_t mono)
     out->name = ref_buf(out, BI_JOB_BUF_##name, ext->name); \
     out->name##_size = bide_buf_size(ext->name);
 
-static void fill_texts(const struct job_ext *ext, bide_job *out)
-{
-    if (ext->key == NULL && ext->last_error == NULL && ext->result == NULL && ext->progress == NULL)
-        return;
-
-    BI_JOB_TEXTS(FILL_TEXT)
-}
-
 #define FILL_FIELD(kind, name)   out->BI_JOB_MEMBER_##kind(name) = FIELD_OUT_##kind(ext->name);
 #define FILL_COUNTER(kind, name) out->name = ext->counters.name;
 #define FILL_TIME(kind, name)    out->name##_ms = wall_ms(core, EXT_TIME_##name(core, ext));
@@ -42,7 +34,10 @@ static void fill_texts(const struct job_ext *ext, bide_job *out)
 static void fill_ext(const struct core *core, const struct job *job, const struct job_ext *ext,
                      bide_job *out)
 {
-    fill_texts(ext, out);
+    if (ext->key != NULL || ext->last_error != NULL || ext->result != NULL ||
+        ext->progress != NULL) {
+        BI_JOB_TEXTS(FILL_TEXT)
+    }
     BI_JOB_EXT(FILL_FIELD)
     BI_JOB_COUNTERS(FILL_COUNTER)
     BI_JOB_TIMES(FILL_TIME)
