@@ -194,6 +194,14 @@ struct bi_image {
     char topic[BIDE_TOPIC_MAX + 1];
 };
 
+static inline void bi_image_unref(const struct bi_image *image)
+{
+    bide_buf_unref(image->body);
+    bide_buf_unref(image->key);
+    bide_buf_unref(image->last_error);
+    bide_buf_unref(image->result);
+}
+
 enum bi_record_kind {
     BI_INSERT,
     BI_UPDATE, /* everything but the body */

@@ -615,13 +615,8 @@ int bi_journal_seal(struct core *core, struct bi_now now, struct bi_batch *batch
 
 void bi_journal_batch_done(struct core *core, struct bi_batch *batch)
 {
-    for (size_t i = 0; i < batch->count; i++) {
-        const struct bi_image *image = &batch->records[i].image;
-        bide_buf_unref(image->body);
-        bide_buf_unref(image->key);
-        bide_buf_unref(image->last_error);
-        bide_buf_unref(image->result);
-    }
+    for (size_t i = 0; i < batch->count; i++)
+        bi_image_unref(&batch->records[i].image);
     bi_alloc_free(&core->alloc, batch->records);
     memset(batch, 0, sizeof(*batch));
 }

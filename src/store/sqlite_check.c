@@ -89,14 +89,6 @@ static bool run_integrity_check(struct connection *connection, struct check *che
     return read;
 }
 
-static void check_pages(struct sqlite *sqlite, struct connection *connection, struct check *check)
-{
-    for (int i = 0; i < READ_TRIES && !run_integrity_check(connection, check) &&
-                    !bi_store_check_stopped(&sqlite->base);
-         i++)
-        usleep(READ_MS * 1000);
-}
-
 /* Verifies that every row can be interpreted and every body matches its checksum. Rows on a
  * page that cannot be read count as one. */
 static void check_rows(struct sqlite *sqlite, struct check *check)
@@ -155,7 +147,10 @@ int bi_sqlite_check(struct store *store, struct store_report *report, char *erro
         /* Pages and orphans are single statements that may run for minutes; this interrupts
          * them. */
         sqlite3_progress_handler(connection.db, 100000, is_stopping, sqlite);
-        check_pages(sqlite, &connection, &check);
+        for (int i = 0; i < READ_TRIES && !run_integrity_check(&connection, &check) &&
+                        !bi_store_check_stopped(store);
+             i++)
+            usleep(READ_MS * 1000);
         check_rows(sqlite, &check);
         check_orphans(&connection, &check);
         bi_sqlite_disconnect(&connection);

@@ -59,23 +59,24 @@ static void note_stored(struct sqlite *sqlite, const struct bi_batch *batch)
 static int write_meta(struct sqlite *sqlite, const struct bi_batch *batch)
 {
     uint64_t id_limit = id_limit_of(sqlite, batch);
+    bool first = !sqlite->secret_stored; /* the first batch of a new file stores its secret */
+    const struct {
+        const char *name;
+        uint64_t value;
+        bool changed;
+    } rows[] = {
+        {"next_id", id_limit, id_limit != sqlite->id_limit},
+        {"next_token", batch->next_token, batch->next_token != sqlite->token_limit},
+        {"lease_from", batch->lease_from, batch->lease_from != sqlite->lease_from},
+        {"secret_1", sqlite->secret.key[0], first},
+        {"secret_2", sqlite->secret.key[1], first},
+        {"token_from", sqlite->token_from, first},
+    };
+
     int code = SQLITE_DONE;
-
-    if (id_limit != sqlite->id_limit)
-        code = bi_sqlite_meta_set(&sqlite->writer, "next_id", id_limit);
-    if (code == SQLITE_DONE && batch->next_token != sqlite->token_limit)
-        code = bi_sqlite_meta_set(&sqlite->writer, "next_token", batch->next_token);
-    if (code == SQLITE_DONE && batch->lease_from != sqlite->lease_from)
-        code = bi_sqlite_meta_set(&sqlite->writer, "lease_from", batch->lease_from);
-
-    /* The first batch of a new file stores its secret; the flag stands for all three values. */
-    if (code == SQLITE_DONE && !sqlite->secret_stored)
-        code = bi_sqlite_meta_set(&sqlite->writer, "secret_1", sqlite->secret.key[0]);
-    if (code == SQLITE_DONE && !sqlite->secret_stored)
-        code = bi_sqlite_meta_set(&sqlite->writer, "secret_2", sqlite->secret.key[1]);
-    if (code == SQLITE_DONE && !sqlite->secret_stored)
-        code = bi_sqlite_meta_set(&sqlite->writer, "token_from", sqlite->token_from);
-
+    for (size_t i = 0; code == SQLITE_DONE && i < sizeof(rows) / sizeof(rows[0]); i++)
+        if (rows[i].changed)
+            code = bi_sqlite_meta_set(&sqlite->writer, rows[i].name, rows[i].value);
     return code;
 }
 
@@ -195,8 +196,9 @@ static int is_batch_stored(struct sqlite *sqlite, const struct bi_batch *batch)
     return are_limits_stored(sqlite, batch);
 }
 
-/* Acquires the mutexes of the other two connections. The writer mutex is held already. */
-static void lock_connections(struct sqlite *sqlite)
+/* Closes every connection and opens them again. The writer mutex is held already. SQLite drops its index of the log with the
+ * last connection, and recovers the log from the file. */
+static int reopen(struct sqlite *sqlite, char *error)
 {
     /* A backup or count holds the scanner mutex for long; the flag makes it stop. The flag is
      * reset as soon as the mutex is held, or the next scan would stop as well. The reader
@@ -206,13 +208,7 @@ static void lock_connections(struct sqlite *sqlite)
     pthread_mutex_lock(&sqlite->scanner.lock);
     sqlite->reopening = false;
     pthread_mutex_lock(&sqlite->reader.lock);
-}
 
-/* Closes every connection and opens them again. SQLite drops its index of the log with the
- * last connection, and recovers the log from the file. */
-static int reopen(struct sqlite *sqlite, char *error)
-{
-    lock_connections(sqlite);
     bi_sqlite_disconnect_all(sqlite);
     assert(sqlite->writer.db == NULL && sqlite->reader.db == NULL && sqlite->scanner.db == NULL);
 
@@ -484,17 +480,6 @@ static int check_disk_full(struct sqlite *sqlite, const struct bi_batch *batch, 
     return BIDE_EFULL;
 }
 
-/* Commits a batch whose previous attempt ended in BIDE_EUNKNOWN. That attempt is resolved
- * first: an insert that is stored already would fail. */
-static int commit_after_unknown(struct sqlite *sqlite, const struct bi_batch *batch, char *error)
-{
-    assert(sqlite->outcome_unknown);
-    bi_text_copy(error, "the file cannot be written");
-    /* BIDE_EIO, the status passed in, means here: not stored, and it cannot reappear. */
-    int code = resolve_outcome(sqlite, batch, RESIDUE_COMPLETE, BIDE_EIO, error);
-    return code == BIDE_EIO ? commit_once(sqlite, batch, error) : code;
-}
-
 static int commit_new(struct sqlite *sqlite, const struct bi_batch *batch, char *error)
 {
     int code = check_removed(sqlite, error);
@@ -527,8 +512,17 @@ int bi_sqlite_commit(struct store *store, const struct bi_batch *batch, char *er
     bi_sqlite_block_sigxfsz(sqlite, &guard);
     pthread_mutex_lock(&sqlite->writer.lock);
 
-    int code = sqlite->outcome_unknown ? commit_after_unknown(sqlite, batch, error)
-                                       : commit_new(sqlite, batch, error);
+    int code;
+    if (sqlite->outcome_unknown) {
+        /* The last attempt of this batch is resolved first: an insert that is stored already would
+         * fail. BIDE_EIO, the status passed in, means: not stored, and it cannot reappear. */
+        bi_text_copy(error, "the file cannot be written");
+        code = resolve_outcome(sqlite, batch, RESIDUE_COMPLETE, BIDE_EIO, error);
+        if (code == BIDE_EIO)
+            code = commit_once(sqlite, batch, error);
+    } else {
+        code = commit_new(sqlite, batch, error);
+    }
     /* After BIDE_EUNKNOWN, and only then, the next call resolves this batch. */
     assert(sqlite->outcome_unknown == (code == BIDE_EUNKNOWN));
 

@@ -46,19 +46,25 @@ int bi_sqlite_map_error(int sqlite_code, int system_errno)
     }
 }
 
-bool bi_sqlite_is_read_failure(const struct connection *connection, int code)
+/* Returns the errno of the last failed call on the write-ahead log; 0 if there was none. */
+static int wal_errno(const struct connection *connection)
 {
     sqlite3_file *log = NULL;
-    int os_errno[2] = {0, 0};
+    int os_errno = 0;
 
+    sqlite3_file_control(connection->db, "main", SQLITE_FCNTL_JOURNAL_POINTER, &log);
+    if (log != NULL && log->pMethods != NULL)
+        log->pMethods->xFileControl(log, SQLITE_FCNTL_LAST_ERRNO, &os_errno);
+    return os_errno;
+}
+
+bool bi_sqlite_is_read_failure(const struct connection *connection, int code)
+{
     if ((code & 0xff) != SQLITE_CORRUPT)
         return false;
 
+    int os_errno[2] = {0, wal_errno(connection)};
     sqlite3_file_control(connection->db, "main", SQLITE_FCNTL_LAST_ERRNO, &os_errno[0]);
-    sqlite3_file_control(connection->db, "main", SQLITE_FCNTL_JOURNAL_POINTER, &log);
-    if (log != NULL && log->pMethods != NULL)
-        log->pMethods->xFileControl(log, SQLITE_FCNTL_LAST_ERRNO, &os_errno[1]);
-
     for (int i = 0; i < 2; i++)
         if (os_errno[i] == EIO || os_errno[i] == ENXIO || os_errno[i] == ERANGE)
             return true;
@@ -70,15 +76,8 @@ bool bi_sqlite_is_read_failure(const struct connection *connection, int code)
  * other file. */
 static int system_errno(const struct connection *connection, int code)
 {
-    sqlite3_file *log = NULL;
-    int os_errno = 0;
-
-    if (code == SQLITE_IOERR_WRITE || code == SQLITE_IOERR_FSYNC) {
-        sqlite3_file_control(connection->db, "main", SQLITE_FCNTL_JOURNAL_POINTER, &log);
-        if (log != NULL && log->pMethods != NULL)
-            log->pMethods->xFileControl(log, SQLITE_FCNTL_LAST_ERRNO, &os_errno);
-    }
-
+    bool commit = code == SQLITE_IOERR_WRITE || code == SQLITE_IOERR_FSYNC;
+    int os_errno = commit ? wal_errno(connection) : 0;
     return os_errno != 0 ? os_errno : sqlite3_system_errno(connection->db);
 }
 
@@ -310,9 +309,6 @@ void bi_sqlite_disconnect_all(struct sqlite *sqlite)
 bool bi_sqlite_meta_get(struct connection *connection, const char *name, int64_t *value)
 {
     sqlite3_stmt *statement = bi_sqlite_statement(connection, ST_META_GET);
-    if (statement == NULL)
-        return false;
-
     sqlite3_bind_text(statement, 1, name, -1, SQLITE_STATIC);
     int code = sqlite3_step(statement);
     *value = code == SQLITE_ROW ? sqlite3_column_int64(statement, 0) : 0;
@@ -323,9 +319,6 @@ bool bi_sqlite_meta_get(struct connection *connection, const char *name, int64_t
 int bi_sqlite_meta_set(struct connection *writer, const char *name, uint64_t value)
 {
     sqlite3_stmt *stmt = bi_sqlite_statement(writer, ST_META_SET);
-    if (stmt == NULL)
-        return SQLITE_ERROR;
-
     sqlite3_bind_text(stmt, 1, name, -1, SQLITE_STATIC);
     sqlite3_bind_int64(stmt, 2, (int64_t)value);
     return bi_sqlite_run(stmt);

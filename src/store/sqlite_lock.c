@@ -128,21 +128,16 @@ static int set_open_error(const struct sqlite *sqlite, char *error)
     return code;
 }
 
-static bool is_locked_here(const struct stat *file)
-{
-    for (const struct sqlite *entry = locked_files; entry != NULL; entry = entry->next_locked)
-        if (entry->device == file->st_dev && entry->inode == file->st_ino)
-            return true;
-    return false;
-}
-
 /* Opens and locks the file, and inserts it into the list. The mutex of the list is held, so
  * that no other open of this process can come between the check and the insert. */
 static int lock_file(struct sqlite *sqlite, char *error)
 {
     struct stat file;
     assert(sqlite->lock_fd < 0 && !sqlite->inherited);
-    if (stat(sqlite->path, &file) == 0 && is_locked_here(&file)) {
+    const struct sqlite *other = stat(sqlite->path, &file) == 0 ? locked_files : NULL;
+    while (other != NULL && (other->device != file.st_dev || other->inode != file.st_ino))
+        other = other->next_locked;
+    if (other != NULL) {
         snprintf(error, BIDE_ERROR_SIZE,
                  "open: %.100s is open in this process already; use that queue", sqlite->path);
         return BIDE_EBUSY;

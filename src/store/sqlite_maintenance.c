@@ -124,22 +124,21 @@ void bi_sqlite_checkpoint(struct sqlite *sqlite)
     bi_sqlite_check_space(sqlite);
 }
 
-static bool has_many_free_pages(struct sqlite *sqlite)
-{
-    int64_t free_pages = bi_sqlite_query_int64(&sqlite->writer, "PRAGMA freelist_count", 0);
-
-    if (sqlite->base.full)
-        return free_pages > FREE_PAGES_FULL;
-    return free_pages > FREE_PAGES &&
-           free_pages > bi_sqlite_query_int64(&sqlite->writer, "PRAGMA page_count", 0) / 4;
-}
-
 /* Returns one step of free pages to the file system. True if there may be more. */
 static bool vacuum(struct sqlite *sqlite)
 {
     /* Vacuum writes to the log, which must not grow while a checkpoint cannot empty it. */
     assert(sqlite->wal_max_pages >= 0);
-    if (sqlite->wal_pinned_bytes > 0 || !has_many_free_pages(sqlite))
+    if (sqlite->wal_pinned_bytes > 0)
+        return false;
+
+    /* On a full disk nearly all free pages are returned, otherwise only if they are many. */
+    struct connection *writer = &sqlite->writer;
+    int64_t free_pages = bi_sqlite_query_int64(writer, "PRAGMA freelist_count", 0);
+    if (free_pages <= (sqlite->base.full ? FREE_PAGES_FULL : FREE_PAGES))
+        return false;
+    if (!sqlite->base.full &&
+        free_pages <= bi_sqlite_query_int64(writer, "PRAGMA page_count", 0) / 4)
         return false;
 
     char sql[48];
@@ -307,23 +306,20 @@ int64_t bi_sqlite_maintain(struct store *store, bool idle)
 /* Moves a row and its body to the table of damaged jobs, in one transaction. */
 static int move_to_quarantine(struct connection *writer, uint64_t id, const char *reason)
 {
-    sqlite3_stmt *to = bi_sqlite_statement(writer, ST_QUARANTINE);
-    sqlite3_stmt *remove = bi_sqlite_statement(writer, ST_REMOVE);
-    sqlite3_stmt *remove_body = bi_sqlite_statement(writer, ST_REMOVE_BODY);
-    if (to == NULL || remove == NULL || remove_body == NULL)
-        return SQLITE_ERROR;
-
-    sqlite3_bind_int64(to, 1, bi_clock_wall());
-    sqlite3_bind_text(to, 2, reason, -1, SQLITE_STATIC);
-    sqlite3_bind_int64(to, 3, (int64_t)id);
-    sqlite3_bind_int64(remove, 1, (int64_t)id);
-    sqlite3_bind_int64(remove_body, 1, (int64_t)id);
-
-    sqlite3_stmt *const steps[] = {bi_sqlite_statement(writer, ST_BEGIN), to, remove, remove_body,
-                                   bi_sqlite_statement(writer, ST_COMMIT)};
+    static const enum statement steps[] = {ST_BEGIN, ST_QUARANTINE, ST_REMOVE, ST_REMOVE_BODY,
+                                           ST_COMMIT};
     int code = SQLITE_DONE;
-    for (size_t i = 0; code == SQLITE_DONE && i < sizeof(steps) / sizeof(steps[0]); i++)
-        code = bi_sqlite_run(steps[i]);
+
+    for (size_t i = 0; code == SQLITE_DONE && i < sizeof(steps) / sizeof(steps[0]); i++) {
+        sqlite3_stmt *stmt = bi_sqlite_statement(writer, steps[i]);
+        if (steps[i] == ST_QUARANTINE) {
+            sqlite3_bind_int64(stmt, 2, bi_clock_wall());
+            sqlite3_bind_text(stmt, 3, reason, -1, SQLITE_STATIC);
+        }
+        if (steps[i] != ST_BEGIN && steps[i] != ST_COMMIT)
+            sqlite3_bind_int64(stmt, 1, (int64_t)id);
+        code = bi_sqlite_run(stmt);
+    }
     return code;
 }
 

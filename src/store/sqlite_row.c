@@ -105,8 +105,8 @@ const char *const bi_sqlite_sql[ST_COUNT] = {
     [ST_BODY] = "SELECT body_sum,body,(SELECT data FROM body WHERE body.id=job.id) FROM job "
                 "WHERE id=?",
     [ST_QUARANTINE] =
-        "INSERT OR REPLACE INTO damaged(found,reason," NAMES ",data) SELECT ?,?," NAMES
-        ",(SELECT data FROM body WHERE body.id=job.id) FROM job WHERE id=?",
+        "INSERT OR REPLACE INTO damaged(found,reason," NAMES ",data) SELECT ?2,?3," NAMES
+        ",(SELECT data FROM body WHERE body.id=job.id) FROM job WHERE id=?1",
     [ST_QUARANTINE_COUNT] = "SELECT count(*) FROM damaged",
     [ST_ORPHANS] = "SELECT count(*) FROM body WHERE id NOT IN (SELECT id FROM job)",
 };
@@ -124,24 +124,17 @@ static inline void bind_number(sqlite3_stmt *stmt, enum column column, int64_t v
 
 /* False if SQLite rejects the bytes (too long, or out of memory). The caller must not run the
  * statement then: it would store NULL. */
-static bool bind_bytes(sqlite3_stmt *stmt, enum column column, const bide_buf *buf)
+static bool bind_buf(sqlite3_stmt *stmt, enum column column, const bide_buf *buf, bool text)
 {
     int at = (int)column + 1;
     int size = (int)bide_buf_size(buf);
+    const void *data = bide_buf_data(buf);
     assert(size >= 0); /* SQLite takes a negative size for "up to the NUL" */
-    return (buf == NULL ? sqlite3_bind_null(stmt, at)
-                        : sqlite3_bind_blob(stmt, at, bide_buf_data(buf), size, SQLITE_STATIC)) ==
-           SQLITE_OK;
-}
 
-static bool bind_text(sqlite3_stmt *stmt, enum column column, const bide_buf *buf)
-{
-    int at = (int)column + 1;
-    int size = (int)bide_buf_size(buf);
-    assert(size >= 0); /* SQLite takes a negative size for "up to the NUL" */
-    return (buf == NULL ? sqlite3_bind_null(stmt, at)
-                        : sqlite3_bind_text(stmt, at, bide_buf_data(buf), size, SQLITE_STATIC)) ==
-           SQLITE_OK;
+    int code = buf == NULL ? sqlite3_bind_null(stmt, at)
+               : text      ? sqlite3_bind_text(stmt, at, data, size, SQLITE_STATIC)
+                           : sqlite3_bind_blob(stmt, at, data, size, SQLITE_STATIC);
+    return code == SQLITE_OK;
 }
 
 static int flags_of(const struct bi_image *image)
@@ -178,10 +171,7 @@ static void bind_body(sqlite3_stmt *stmt, const struct bi_image *image)
                 0);
 
     /* A larger body is a row of the table body; see INLINE_MAX. */
-    if (size > 0 && size <= INLINE_MAX)
-        bind_bytes(stmt, AT_body, image->body);
-    else
-        sqlite3_bind_null(stmt, AT_body + 1);
+    bind_buf(stmt, AT_body, size > 0 && size <= INLINE_MAX ? image->body : NULL, false);
 }
 
 #define BIND(kind, name) bind_number(stmt, AT_##name, (int64_t)image->name, BI_JOB_NONE_##kind);
@@ -195,91 +185,67 @@ static bool bind_ext(sqlite3_stmt *stmt, const struct bi_image *image)
     bind_number(stmt, AT_token, (int64_t)image->token, 0);
     bind_number(stmt, AT_lease, image->lease, 0);
 
-    return bind_bytes(stmt, AT_key, image->key) &&
-           bind_text(stmt, AT_last_error, image->last_error) &&
-           bind_bytes(stmt, AT_result, image->result);
+    return bind_buf(stmt, AT_key, image->key, false) &&
+           bind_buf(stmt, AT_last_error, image->last_error, true) &&
+           bind_buf(stmt, AT_result, image->result, false);
 }
 
-static int write_body(struct connection *writer, const struct bi_image *image)
+/* Inserts a job, or updates all of it but the body. */
+static int write_job(struct connection *writer, const struct bi_image *image, bool insert)
 {
-    sqlite3_stmt *stmt = bi_sqlite_statement(writer, ST_INSERT_BODY);
-    if (stmt == NULL)
-        return SQLITE_ERROR;
-
-    sqlite3_bind_int64(stmt, 1, (int64_t)image->id);
-    int code = sqlite3_bind_blob(stmt, 2, bide_buf_data(image->body), (int)image->body_size,
-                                 SQLITE_STATIC);
-    return code == SQLITE_OK ? bi_sqlite_run(stmt) : code;
-}
-
-static int write_insert(struct connection *writer, const struct bi_image *image)
-{
-    sqlite3_stmt *stmt = bi_sqlite_statement(writer, image->plain ? ST_INSERT_PLAIN : ST_INSERT);
+    bool plain = insert && image->plain;
+    sqlite3_stmt *stmt = bi_sqlite_statement(writer, plain    ? ST_INSERT_PLAIN
+                                                     : insert ? ST_INSERT
+                                                              : ST_UPDATE);
     if (stmt == NULL)
         return SQLITE_ERROR;
 
     bind_base(stmt, image);
-    bind_body(stmt, image);
-    if (!image->plain && !bind_ext(stmt, image))
+    if (insert)
+        bind_body(stmt, image);
+    if (!plain && !bind_ext(stmt, image))
         return SQLITE_TOOBIG;
 
     int code = bi_sqlite_run(stmt);
-    if (code == SQLITE_DONE && image->body_size > INLINE_MAX)
-        code = write_body(writer, image);
-    return code;
+    if (code != SQLITE_DONE || !insert || image->body_size <= INLINE_MAX)
+        return code;
+
+    stmt = bi_sqlite_statement(writer, ST_INSERT_BODY);
+    sqlite3_bind_int64(stmt, 1, (int64_t)image->id);
+    code = sqlite3_bind_blob(stmt, 2, bide_buf_data(image->body), (int)image->body_size,
+                             SQLITE_STATIC);
+    return code == SQLITE_OK ? bi_sqlite_run(stmt) : code;
 }
 
-static int write_update(struct connection *writer, const struct bi_image *image)
-{
-    sqlite3_stmt *stmt = bi_sqlite_statement(writer, ST_UPDATE);
-    if (stmt == NULL)
-        return SQLITE_ERROR;
-
-    bind_base(stmt, image);
-    return bind_ext(stmt, image) ? bi_sqlite_run(stmt) : SQLITE_TOOBIG;
-}
-
+/* A statement that could not be prepared is NULL: binding and running it fail. */
 static int run_with_id(struct connection *writer, enum statement which, uint64_t id)
 {
     sqlite3_stmt *stmt = bi_sqlite_statement(writer, which);
-    if (stmt == NULL)
-        return SQLITE_ERROR;
     sqlite3_bind_int64(stmt, 1, (int64_t)id);
-    return bi_sqlite_run(stmt);
-}
-
-static int write_remove(struct connection *writer, const struct bi_image *image)
-{
-    int code = run_with_id(writer, ST_REMOVE, image->id);
-    /* A body in the row needs no second delete: the image of a remove carries the size. */
-    if (code == SQLITE_DONE && image->body_size > INLINE_MAX)
-        code = run_with_id(writer, ST_REMOVE_BODY, image->id);
-    return code;
-}
-
-static int write_pause(struct connection *writer, const struct bi_image *image)
-{
-    assert(image->topic[0] != 0);
-    sqlite3_stmt *stmt = bi_sqlite_statement(writer, image->due == 0 ? ST_RESUME : ST_PAUSE);
-    if (stmt == NULL)
-        return SQLITE_ERROR;
-
-    sqlite3_bind_text(stmt, 1, image->topic, -1, SQLITE_STATIC);
-    if (image->due != 0)
-        sqlite3_bind_int64(stmt, 2, image->due);
     return bi_sqlite_run(stmt);
 }
 
 int bi_sqlite_write_record(struct connection *writer, const struct bi_record *record)
 {
-    static int (*const writes[])(struct connection *, const struct bi_image *) = {
-        [BI_INSERT] = write_insert,
-        [BI_UPDATE] = write_update,
-        [BI_REMOVE] = write_remove,
-        [BI_PAUSE] = write_pause,
-    };
-    assert((size_t)record->kind < sizeof(writes) / sizeof(writes[0]));
-    return writes[record->kind](writer, &record->image);
+    const struct bi_image *image = &record->image;
+
+    if (record->kind == BI_PAUSE) {
+        assert(image->topic[0] != 0);
+        sqlite3_stmt *stmt = bi_sqlite_statement(writer, image->due == 0 ? ST_RESUME : ST_PAUSE);
+        sqlite3_bind_text(stmt, 1, image->topic, -1, SQLITE_STATIC);
+        if (image->due != 0)
+            sqlite3_bind_int64(stmt, 2, image->due);
+        return bi_sqlite_run(stmt);
+    }
+
+    if (record->kind != BI_REMOVE)
+        return write_job(writer, image, record->kind == BI_INSERT);
+
+    int code = run_with_id(writer, ST_REMOVE, image->id);
+    /* A body in the row needs no second delete: the image of a remove carries the size. */
+    if (code == SQLITE_DONE && image->body_size > INLINE_MAX)
+        code = run_with_id(writer, ST_REMOVE_BODY, image->id);
+    return code;
 }
 
 /* ---- reading ---- */
@@ -350,24 +316,18 @@ static const char *read_base(sqlite3_stmt *row, struct bi_image *image)
     return NULL;
 }
 
-/* NULL: no limit. False if it is none that a job can have. */
-static bool column_retries(sqlite3_stmt *row, enum column column, int32_t *limit)
-{
-    if (sqlite3_column_type(row, (int)column) == SQLITE_NULL)
-        return true;
-    int64_t value = column_int64(row, column);
-    *limit = (int32_t)value;
-    return value >= 0 && value <= INT32_MAX;
-}
-
 #define READ(kind, name)     READ_##kind(name)
 #define READ_COUNT(name)     image->name = column_u32(row, AT_##name);
 #define READ_HISTORY(name)   image->name = column_u32(row, AT_##name);
 #define READ_DURATION(name)  image->name = column_int64(row, AT_##name);
 #define READ_TIMESTAMP(name) image->name = column_int64(row, AT_##name);
-#define READ_RETRIES(name)                             \
-    if (!column_retries(row, AT_##name, &image->name)) \
-        return #name " is out of range";
+#define READ_RETRIES(name)   /* NULL: no limit */             \
+    if (sqlite3_column_type(row, AT_##name) != SQLITE_NULL) { \
+        int64_t value = column_int64(row, AT_##name);         \
+        if (value < 0 || value > INT32_MAX)                   \
+            return #name " is out of range";                  \
+        image->name = (int32_t)value;                         \
+    }
 
 /* Returns NULL or the damage. */
 static const char *read_ext(sqlite3_stmt *row, struct bi_image *image)
@@ -382,15 +342,6 @@ static const char *read_ext(sqlite3_stmt *row, struct bi_image *image)
     if (sqlite3_column_bytes(row, AT_key) > BIDE_KEY_MAX)
         return "the key is too long";
     return NULL;
-}
-
-static int read_bufs(sqlite3_stmt *row, struct bi_image *image)
-{
-    if (column_buf(row, AT_key, &image->key) &&
-        column_buf(row, AT_last_error, &image->last_error) &&
-        column_buf(row, AT_result, &image->result))
-        return BIDE_OK;
-    return BIDE_ENOMEM;
 }
 
 /* Reads the body if it is in the row. A body that does not match its checksum is left out: the
@@ -416,32 +367,39 @@ static bool is_out_of_memory(sqlite3_stmt *row)
     return (sqlite3_errcode(sqlite3_db_handle(row)) & 0xff) == SQLITE_NOMEM;
 }
 
-int bi_sqlite_visit_row(sqlite3_stmt *row, store_visit visit, void *ctx)
+/* Reads a row. *damage is NULL, or what is wrong with the row. The caller releases the buffers. */
+static int read_row(sqlite3_stmt *row, struct bi_image *image, const char **damage)
 {
-    struct bi_record record;
-    record.kind = BI_INSERT;
     assert(sqlite3_data_count(row) == COLUMN_COUNT);
-
-    struct bi_image *image = &record.image;
     memset(image, 0, sizeof(*image));
 
-    const char *damage = read_base(row, image);
-    if (damage == NULL && !image->plain)
-        damage = read_ext(row, image);
-    int code = damage == NULL && !image->plain ? read_bufs(row, image) : BIDE_OK;
-    if (code == BIDE_OK && damage == NULL)
+    *damage = read_base(row, image);
+    if (*damage == NULL && !image->plain)
+        *damage = read_ext(row, image);
+
+    int code = BIDE_OK;
+    if (*damage == NULL && !image->plain &&
+        !(column_buf(row, AT_key, &image->key) &&
+          column_buf(row, AT_last_error, &image->last_error) &&
+          column_buf(row, AT_result, &image->result)))
+        code = BIDE_ENOMEM;
+    if (code == BIDE_OK && *damage == NULL)
         code = read_inline_body(row, image);
 
     /* Checked after all columns were read, and before damage is reported. */
-    if (is_out_of_memory(row))
-        code = BIDE_ENOMEM;
+    return is_out_of_memory(row) ? BIDE_ENOMEM : code;
+}
+
+int bi_sqlite_visit_row(sqlite3_stmt *row, store_visit visit, void *ctx)
+{
+    struct bi_record record;
+    const char *damage;
+
+    record.kind = BI_INSERT;
+    int code = read_row(row, &record.image, &damage);
     if (code == BIDE_OK)
         code = visit(ctx, &record, damage);
-
-    bide_buf_unref(image->body);
-    bide_buf_unref(image->key);
-    bide_buf_unref(image->last_error);
-    bide_buf_unref(image->result);
+    bi_image_unref(&record.image);
     return code;
 }
 
@@ -514,18 +472,6 @@ static bool equal_images(const struct bi_image *a, const struct bi_image *b)
            bi_buf_equal(a->last_error, b->last_error) && bi_buf_equal(a->result, b->result);
 }
 
-struct comparison {
-    const struct bi_image *wanted;
-    bool is_equal;
-};
-
-static int compare(void *ctx, const struct bi_record *record, const char *damage)
-{
-    struct comparison *comparison = ctx;
-    comparison->is_equal = damage == NULL && equal_images(comparison->wanted, &record->image);
-    return BIDE_OK;
-}
-
 /* Returns 1, 0, or -1 if the file cannot be read. */
 static int job_is_stored(struct connection *writer, const struct bi_record *record)
 {
@@ -540,10 +486,13 @@ static int job_is_stored(struct connection *writer, const struct bi_record *reco
 
     /* An id is assigned once, so for an insert it is enough that the row exists. A remove is
      * stored if it does not. */
-    struct comparison comparison = {&record->image, false};
-    if (is_stored == 1 && record->kind == BI_UPDATE)
-        is_stored =
-            bi_sqlite_visit_row(row, compare, &comparison) == BIDE_OK ? comparison.is_equal : -1;
+    if (is_stored == 1 && record->kind == BI_UPDATE) {
+        struct bi_image image;
+        const char *damage;
+        bool read = read_row(row, &image, &damage) == BIDE_OK;
+        is_stored = !read ? -1 : damage == NULL && equal_images(&record->image, &image);
+        bi_image_unref(&image);
+    }
 
     sqlite3_reset(row);
     return is_stored >= 0 && record->kind == BI_REMOVE ? !is_stored : is_stored;
