@@ -60,24 +60,6 @@ static const char *check_timers(const struct job *job, const struct job_ext *ext
     return NULL;
 }
 
-/* The heap entry of a delayed job; NULL if no heap has it in its slot. */
-static const struct due_entry *due_entry_of(const struct topic *topic, const struct job *job,
-                                            uint32_t slot)
-{
-    bool wall = (job->flags & JOB_DUE_WALL) != 0;
-    const struct due_heap *heap = wall ? &topic->due_wall : &topic->due_mono;
-    const struct kick_set *set = topic->kick_sets;
-
-    /* A slot is an index into any of the heaps: the job may be in one of the kick sets. */
-    while (slot >= heap->count || heap->entries[slot].job != job->self) {
-        if (set == NULL)
-            return NULL;
-        heap = wall ? &set->wall : &set->mono;
-        set = set->older;
-    }
-    return &heap->entries[slot];
-}
-
 static const char *check_heap_slot(const struct core *core, const struct topic *topic,
                                    const struct job *job)
 {
@@ -91,8 +73,9 @@ static const char *check_heap_slot(const struct core *core, const struct topic *
     }
 
     if (job->state == BIDE_STATE_DELAYED) {
-        const struct due_entry *entry = due_entry_of(topic, job, slot);
-        INVARIANT(entry != NULL, "a delayed job is not in a heap");
+        const struct due_heap *heap = bi_topic_find_heap(core, topic_of(core, job), job);
+        INVARIANT(heap != NULL, "a delayed job is not in a heap");
+        const struct due_entry *entry = &heap->entries[slot];
         INVARIANT(entry->id == job->id && entry->due == job->due,
                   "a delayed job sits in another one's slot");
     }
@@ -141,114 +124,87 @@ static bool may_be_disordered(const struct core *core, bide_state state)
     return (core->unsorted_states & 1u << state) != 0;
 }
 
-static const char *check_listed(struct core *core, const struct topic *topic, bide_state state,
-                                const struct job *job, uint64_t *urgent)
-{
-    INVARIANT(job->state == state, "a job stands in the list of another state");
-    INVARIANT(job->topic == topic->self, "a job stands in the list of another topic");
-    *urgent += state == BIDE_STATE_READY && job->priority < BIDE_DEFAULT_PRIORITY;
-    return check_job(core, topic, job);
-}
-
 static const char *check_list(struct core *core, const struct topic *topic, bide_state state,
                               uint64_t *urgent)
 {
     const struct job_list *list = &topic->lists[state];
     const struct job *before = NULL;
+    const struct job *last = NULL; /* of the list; the jobs of the tree follow */
     uint32_t count = 0;
 
-    for (uint32_t ref = list->head; ref != 0; ref = before->next) {
-        const struct job *job = job_at(core, ref);
-        INVARIANT(job->self == ref, "a reference leads to another job");
-        INVARIANT(job->prev == (before == NULL ? 0 : before->self),
-                  "a list is not linked both ways");
-        INVARIANT(!job->in_tree, "a job of a list belongs to the tree");
-        INVARIANT(may_be_disordered(core, state) || in_order(core, before, job),
-                  "a list is out of order");
+    for (const struct job *job = NULL; (job = bi_job_list_next(core, list, job)) != NULL;
+         before = job, count++) {
+        INVARIANT(job->state == state, "a job stands in the list of another state");
+        INVARIANT(job->topic == topic->self, "a job stands in the list of another topic");
+        INVARIANT(job_at(core, job->self) == job, "a reference leads to another job");
 
-        const char *fault = check_listed(core, topic, state, job, urgent);
+        if (job->in_tree) {
+            const struct job *smaller = before != NULL && before->in_tree ? before : NULL;
+            INVARIANT(in_order(core, smaller, job), "a tree is out of order");
+        } else {
+            INVARIANT(before == last, "a job of a list belongs to the tree");
+            INVARIANT(job->prev == (last == NULL ? 0 : last->self),
+                      "a list is not linked both ways");
+            INVARIANT(may_be_disordered(core, state) || in_order(core, last, job),
+                      "a list is out of order");
+            last = job;
+        }
+
+        *urgent += state == BIDE_STATE_READY && job->priority < BIDE_DEFAULT_PRIORITY;
+        const char *fault = check_job(core, topic, job);
         if (fault != NULL)
             return fault;
-        before = job;
-        count++;
     }
 
-    INVARIANT(list->tail == (before == NULL ? 0 : before->self), "a list has another end");
-
-    /* bi_job_list_next() continues in the tree after the last job of the list. */
-    const struct job *last = before;
-    before = NULL;
-    for (const struct job *job = last; (job = bi_job_list_next(core, list, job)) != NULL;
-         before = job) {
-        INVARIANT(job->in_tree, "a job of the tree belongs to a list");
-        INVARIANT(in_order(core, before, job), "a tree is out of order");
-        const char *fault = check_listed(core, topic, state, job, urgent);
-        if (fault != NULL)
-            return fault;
-        count++;
-    }
-
+    INVARIANT(list->tail == (last == NULL ? 0 : last->self), "a list has another end");
     INVARIANT(list->count == count, "a list is counted wrong");
     return NULL;
 }
 
-static const char *check_due_heap(const struct topic *topic, const struct due_heap *heap,
-                                  uint64_t *count)
+/* A kick must find all jobs that were delayed by its bound, and no others. */
+static const char *check_due_heap(const struct core *core, const struct topic *topic,
+                                  const struct due_set *set, enum clock clock)
 {
-    for (uint32_t i = 1; i < heap->count; i++)
-        INVARIANT(bi_due_before(&heap->entries[(i - 1) / 4], &heap->entries[i]),
+    const struct due_heap *heap = &set->heaps[clock];
+    const struct due_set *older = set->older;
+
+    for (uint32_t i = 0; i < heap->count; i++) {
+        int64_t since = job_at(core, heap->entries[i].job)->since;
+        INVARIANT(i == 0 || bi_due_before(&heap->entries[(i - 1) / 4], &heap->entries[i]),
                   "a due heap is out of order");
+        INVARIANT(since <= set->bound, "a kick set has a job that was delayed later");
+        INVARIANT(set == &topic->delayed || older == NULL || older->kicks == 0 ||
+                      since > older->bound,
+                  "a kick set has a job that an older one lacks");
+    }
 
     /* Room for every member: entering a state must not allocate. */
     INVARIANT(heap->room >= topic->members, "a due heap lacks room");
-    *count += heap->count;
-    return NULL;
-}
-
-/* A kick must find all jobs that were delayed by its bound, and no others. */
-static const char *check_kick_set(const struct core *core, const struct kick_set *set)
-{
-    const struct kick_set *older = set->older;
-    INVARIANT(older == NULL || older->bound < set->bound, "kick sets are out of order");
-
-    const struct due_heap *heaps[2] = {&set->mono, &set->wall};
-    for (int h = 0; h < 2; h++)
-        for (uint32_t i = 0; i < heaps[h]->count; i++) {
-            int64_t since = job_at(core, heaps[h]->entries[i].job)->since;
-            INVARIANT(since <= set->bound, "a kick set has a job that was delayed later");
-            INVARIANT(older == NULL || older->kicks == 0 || since > older->bound,
-                      "a kick set has a job that an older one lacks");
-        }
     return NULL;
 }
 
 static const char *check_due_heaps(const struct core *core, const struct topic *topic)
 {
     uint64_t count = 0;
-    const char *fault = check_due_heap(topic, &topic->due_mono, &count);
-    if (fault == NULL)
-        fault = check_due_heap(topic, &topic->due_wall, &count);
 
-    for (const struct kick_set *set = topic->kick_sets; set != NULL && fault == NULL;
-         set = set->older) {
-        fault = check_due_heap(topic, &set->mono, &count);
-        if (fault == NULL)
-            fault = check_due_heap(topic, &set->wall, &count);
-        if (fault == NULL)
-            fault = check_kick_set(core, set);
+    for (const struct due_set *set = &topic->delayed; set != NULL; set = set->older) {
+        INVARIANT(set->older == NULL || set->older->bound < set->bound,
+                  "kick sets are out of order");
+        for (int clock = 0; clock < CLOCKS; clock++) {
+            const char *fault = check_due_heap(core, topic, set, (enum clock)clock);
+            if (fault != NULL)
+                return fault;
+            count += set->heaps[clock].count;
+        }
     }
-
-    if (fault != NULL)
-        return fault;
     INVARIANT(count == topic->lists[BIDE_STATE_DELAYED].count,
               "delayed jobs are not counted alike");
 
-    const struct timer *timers[2] = {&topic->timer_mono, &topic->timer_wall};
-    for (int clock = 0; clock < 2; clock++) {
-        const struct due_entry *soonest = bi_topic_soonest_due(topic, clock == 1, BI_NEVER);
-        INVARIANT(timers[clock]->set == (soonest != NULL),
-                  "a topic's timer is not set as it should be");
-        INVARIANT(soonest == NULL || timers[clock]->due == soonest->due,
+    for (int clock = 0; clock < CLOCKS; clock++) {
+        const struct timer *timer = &topic->due_timer[clock];
+        const struct due_entry *soonest = bi_topic_soonest_due(topic, (enum clock)clock, BI_NEVER);
+        INVARIANT(timer->set == (soonest != NULL), "a topic's timer is not set as it should be");
+        INVARIANT(soonest == NULL || timer->due == soonest->due,
                   "a topic's timer is set to another moment");
     }
     return NULL;

@@ -215,8 +215,8 @@ void bi_job_free(struct core *core, struct job *job)
     assert(topic->members > 0);
     topic->members--;
     ready_heap_trim(&topic->ready, &core->alloc, topic->members);
-    due_heap_trim(&topic->due_mono, &core->alloc, topic->members);
-    due_heap_trim(&topic->due_wall, &core->alloc, topic->members);
+    due_heap_trim(&topic->delayed.heaps[CLOCK_MONO], &core->alloc, topic->members);
+    due_heap_trim(&topic->delayed.heaps[CLOCK_WALL], &core->alloc, topic->members);
 
     /* Last: this may destroy the topic. */
     bi_topic_cleanup(core, topic);
@@ -543,7 +543,9 @@ static void enter_delayed(struct core *core, struct topic *topic, struct job *jo
 
 static void leave_delayed(struct core *core, struct topic *topic, struct job *job)
 {
-    due_heap_remove(bi_topic_find_heap(core, topic, job), core->slots, core->slots[job->self]);
+    struct due_heap *heap = bi_topic_find_heap(core, topic, job);
+    assert(heap != NULL);
+    due_heap_remove(heap, core->slots, core->slots[job->self]);
     bi_topic_merge_kick_sets(core, topic, MERGE_BUDGET);
     bi_topic_arm_timers(core, topic);
 }

@@ -298,8 +298,9 @@ static struct topic *create(struct core *core, bide_slice name, uint64_t hash)
     memcpy(topic->name, name.data, name.size);
     topic->name[name.size] = 0;
 
-    bi_timer_init(&topic->timer_mono, TIMER_DUE_MONO, TIMER_CLASS_JOB, 0);
-    bi_timer_init(&topic->timer_wall, TIMER_DUE_WALL, TIMER_CLASS_JOB, 0);
+    topic->delayed.bound = BI_NEVER;
+    bi_timer_init(&topic->due_timer[CLOCK_MONO], TIMER_DUE_MONO, TIMER_CLASS_JOB, 0);
+    bi_timer_init(&topic->due_timer[CLOCK_WALL], TIMER_DUE_WALL, TIMER_CLASS_JOB, 0);
     bi_timer_init(&topic->timer_pause, TIMER_PAUSE, TIMER_CLASS_TOPIC, topic->serial);
     bi_timer_init(&topic->age, TIMER_ORDER, TIMER_CLASS_TOPIC, topic->serial);
     bi_timer_init(&topic->serve, TIMER_ORDER, TIMER_CLASS_TOPIC, topic->serial);
@@ -336,40 +337,45 @@ int bi_topic_get_unlimited(struct core *core, bide_slice name, struct topic **to
     return get_or_create(core, name, UINT64_MAX, topic);
 }
 
+static bool reserve_due_set(struct core *core, struct due_set *set, uint32_t room)
+{
+    return due_heap_reserve(&set->heaps[CLOCK_MONO], &core->alloc, room) &&
+           due_heap_reserve(&set->heaps[CLOCK_WALL], &core->alloc, room);
+}
+
 bool bi_topic_reserve(struct core *core, struct topic *topic)
 {
     uint32_t room = topic->members + 1;
 
-    /* Every heap needs room for all members: a rollback may return a job to any kick set, and a
-     * merge may move all jobs of one set into another. */
-    for (struct kick_set *set = topic->kick_sets; set != NULL; set = set->older)
-        if (!due_heap_reserve(&set->mono, &core->alloc, room) ||
-            !due_heap_reserve(&set->wall, &core->alloc, room))
+    /* Every heap needs room for all members: a rollback may return a job to any set, and a merge
+     * may move all jobs of one set into another. */
+    for (struct due_set *set = &topic->delayed; set != NULL; set = set->older)
+        if (!reserve_due_set(core, set, room))
             return false;
-
-    return ready_heap_reserve(&topic->ready, &core->alloc, room) &&
-           due_heap_reserve(&topic->due_mono, &core->alloc, room) &&
-           due_heap_reserve(&topic->due_wall, &core->alloc, room);
+    return ready_heap_reserve(&topic->ready, &core->alloc, room);
 }
 
-static void free_kick_set(struct core *core, struct kick_set *set)
+static void free_due_set(struct core *core, struct due_set *set)
 {
-    due_heap_free(&set->mono, &core->alloc);
-    due_heap_free(&set->wall, &core->alloc);
-    bi_alloc_free(&core->alloc, set);
+    due_heap_free(&set->heaps[CLOCK_MONO], &core->alloc);
+    due_heap_free(&set->heaps[CLOCK_WALL], &core->alloc);
+}
+
+/* Removes the set behind this one. */
+static void drop_older(struct core *core, struct due_set *set)
+{
+    struct due_set *older = set->older;
+    set->older = older->older;
+    free_due_set(core, older);
+    bi_alloc_free(&core->alloc, older);
 }
 
 static void free_heaps(struct core *core, struct topic *topic)
 {
-    while (topic->kick_sets != NULL) {
-        struct kick_set *set = topic->kick_sets;
-        topic->kick_sets = set->older;
-        free_kick_set(core, set);
-    }
-
+    while (topic->delayed.older != NULL)
+        drop_older(core, &topic->delayed);
+    free_due_set(core, &topic->delayed);
     ready_heap_free(&topic->ready, &core->alloc);
-    due_heap_free(&topic->due_mono, &core->alloc);
-    due_heap_free(&topic->due_wall, &core->alloc);
     line_heap_free(&topic->line, &core->alloc);
 }
 
@@ -400,7 +406,8 @@ void bi_topic_destroy(struct core *core, struct topic *topic)
 
     /* The other timers are clear: without members and a pause none is set. Parked calls have left
      * the line, but pin the topic. */
-    assert(!topic->timer_mono.set && !topic->timer_wall.set && !topic->timer_pause.set);
+    assert(!topic->due_timer[CLOCK_MONO].set && !topic->due_timer[CLOCK_WALL].set);
+    assert(!topic->timer_pause.set && topic->ready.count == 0 && topic->urgent == 0);
     assert(topic->line_links == 0);
     bi_timers_clear(&core->ages, &topic->age);
     remove_entry(core, topic);
@@ -434,72 +441,57 @@ void bi_topics_free(struct core *core)
 
 /* ---- delayed jobs ---- */
 
-static struct due_heap *heap_in(struct kick_set *set, bool wall)
+static enum clock clock_of(const struct job *job)
 {
-    return wall ? &set->wall : &set->mono;
+    return (job->flags & JOB_DUE_WALL) != 0 ? CLOCK_WALL : CLOCK_MONO;
 }
 
 struct due_heap *bi_topic_insert_heap(struct topic *topic, const struct job *job)
 {
-    bool wall = (job->flags & JOB_DUE_WALL) != 0;
-    struct due_heap *heap = wall ? &topic->due_wall : &topic->due_mono;
+    struct due_set *set = &topic->delayed;
 
     /* The bounds decrease from set to set: the last one at or above since is the right one. */
-    for (struct kick_set *set = topic->kick_sets; set != NULL && job->since <= set->bound;
-         set = set->older)
-        heap = heap_in(set, wall);
-
-    return heap;
-}
-
-static bool is_in_heap(const struct core *core, const struct due_heap *heap, const struct job *job)
-{
-    uint32_t slot = core->slots[job->self];
-    return slot < heap->count && heap->entries[slot].job == job->self;
+    while (set->older != NULL && job->since <= set->older->bound)
+        set = set->older;
+    return &set->heaps[clock_of(job)];
 }
 
 struct due_heap *bi_topic_find_heap(const struct core *core, struct topic *topic,
                                     const struct job *job)
 {
-    bool wall = (job->flags & JOB_DUE_WALL) != 0;
-    struct due_heap *heap = wall ? &topic->due_wall : &topic->due_mono;
+    uint32_t slot = core->slots[job->self];
 
-    /* since does not identify the heap: merging may have moved the job. */
-    for (struct kick_set *set = topic->kick_sets; set != NULL && !is_in_heap(core, heap, job);
-         set = set->older)
-        heap = heap_in(set, wall);
-
-    assert(is_in_heap(core, heap, job));
-    return heap;
+    /* since does not identify the heap: merging may have moved the job. A slot is an index into any
+     * of the heaps. */
+    for (struct due_set *set = &topic->delayed; set != NULL; set = set->older) {
+        struct due_heap *heap = &set->heaps[clock_of(job)];
+        if (slot < heap->count && heap->entries[slot].job == job->self)
+            return heap;
+    }
+    return NULL;
 }
 
-static const struct due_entry *earlier_due(const struct due_entry *best,
-                                           const struct due_heap *heap)
-{
-    if (heap->count == 0 || (best != NULL && bi_due_before(best, &heap->entries[0])))
-        return best;
-    return &heap->entries[0];
-}
-
-const struct due_entry *bi_topic_soonest_due(const struct topic *topic, bool wall, int64_t bound)
+const struct due_entry *bi_topic_soonest_due(const struct topic *topic, enum clock clock,
+                                             int64_t bound)
 {
     const struct due_entry *best = NULL;
-    if (bound == BI_NEVER)
-        best = earlier_due(best, wall ? &topic->due_wall : &topic->due_mono);
-
-    for (struct kick_set *set = topic->kick_sets; set != NULL; set = set->older)
-        if (set->bound <= bound)
-            best = earlier_due(best, heap_in(set, wall));
-
+    for (const struct due_set *set = &topic->delayed; set != NULL; set = set->older) {
+        const struct due_heap *heap = &set->heaps[clock];
+        if (set->bound <= bound && heap->count > 0 &&
+            (best == NULL || bi_due_before(&heap->entries[0], best)))
+            best = &heap->entries[0];
+    }
     return best;
 }
 
 int bi_topic_begin_kick(struct core *core, struct topic *topic, int64_t *bound)
 {
-    struct kick_set *youngest = topic->kick_sets;
+    struct due_set *own = &topic->delayed;
+    struct due_set *youngest = own->older;
 
     /* No job was delayed since the last kick began: the jobs of its set are those of this kick. */
-    if (youngest != NULL && topic->due_mono.count == 0 && topic->due_wall.count == 0) {
+    if (youngest != NULL && own->heaps[CLOCK_MONO].count == 0 &&
+        own->heaps[CLOCK_WALL].count == 0) {
         *bound = youngest->bound;
         youngest->kicks++;
         return BIDE_OK;
@@ -507,33 +499,28 @@ int bi_topic_begin_kick(struct core *core, struct topic *topic, int64_t *bound)
 
     /* Every set adds two heaps to each lookup and to the room of each member. */
     int count = 0;
-    for (struct kick_set *set = youngest; set != NULL; set = set->older)
+    for (struct due_set *set = youngest; set != NULL; set = set->older)
         count++;
     if (count == BI_KICK_SETS_MAX)
         return BIDE_EBUSY;
 
-    struct kick_set *set = bi_alloc_malloc(&core->alloc, sizeof(*set));
+    assert(youngest == NULL || youngest->bound < *bound); /* bi_topic_insert_heap() relies on it */
+    struct due_set *set = bi_alloc_malloc(&core->alloc, sizeof(*set));
     if (set == NULL)
         return BIDE_ENOMEM;
-    assert(youngest == NULL || youngest->bound < *bound); /* bi_topic_insert_heap() relies on it */
-    *set = (struct kick_set){.older = youngest, .bound = *bound, .kicks = 1};
 
     /* The new heaps become the topic's own, which any member may enter. */
-    if (!due_heap_reserve(&set->mono, &core->alloc, topic->members) ||
-        !due_heap_reserve(&set->wall, &core->alloc, topic->members)) {
-        free_kick_set(core, set);
+    struct due_set fresh = {.bound = BI_NEVER, .older = set};
+    if (!reserve_due_set(core, &fresh, topic->members)) {
+        free_due_set(core, &fresh);
+        bi_alloc_free(&core->alloc, set);
         return BIDE_ENOMEM;
     }
 
-    /* Swap: the set gets the heaps with the jobs, the topic gets the empty ones. */
-    struct due_heap mono = set->mono;
-    struct due_heap wall = set->wall;
-    set->mono = topic->due_mono;
-    set->wall = topic->due_wall;
-    topic->due_mono = mono;
-    topic->due_wall = wall;
-
-    topic->kick_sets = set;
+    *set = *own;
+    set->bound = *bound;
+    set->kicks = 1;
+    *own = fresh;
     return BIDE_OK;
 }
 
@@ -560,33 +547,27 @@ static unsigned merge_heaps(struct core *core, struct due_heap *from, struct due
 
 void bi_topic_merge_kick_sets(struct core *core, struct topic *topic, unsigned budget)
 {
-    struct due_heap *mono = &topic->due_mono;
-    struct due_heap *wall = &topic->due_wall;
-
-    for (struct kick_set **link = &topic->kick_sets; *link != NULL;) {
-        struct kick_set *set = *link;
-        if (set->kicks == 0) {
-            /* Into the next younger set, or the topic's own heaps: an active kick with a lower
-             * bound must not find younger jobs in its set. */
-            budget = merge_heaps(core, &set->mono, mono, budget);
-            budget = merge_heaps(core, &set->wall, wall, budget);
-            if (set->mono.count > 0 || set->wall.count > 0)
-                return;
-
-            *link = set->older;
-            free_kick_set(core, set);
+    struct due_set *set = &topic->delayed;
+    while (set->older != NULL) {
+        struct due_set *older = set->older;
+        if (older->kicks > 0) {
+            set = older;
             continue;
         }
 
-        mono = &set->mono;
-        wall = &set->wall;
-        link = &set->older;
+        /* Into the next younger set: an active kick with a lower bound must not find younger jobs
+         * in its set. */
+        budget = merge_heaps(core, &older->heaps[CLOCK_MONO], &set->heaps[CLOCK_MONO], budget);
+        budget = merge_heaps(core, &older->heaps[CLOCK_WALL], &set->heaps[CLOCK_WALL], budget);
+        if (older->heaps[CLOCK_MONO].count > 0 || older->heaps[CLOCK_WALL].count > 0)
+            return;
+        drop_older(core, set);
     }
 }
 
 void bi_topic_end_kick(struct core *core, struct topic *topic, int64_t bound)
 {
-    struct kick_set *set = topic->kick_sets;
+    struct due_set *set = topic->delayed.older;
     while (set != NULL && set->bound != bound)
         set = set->older;
     assert(set != NULL && set->kicks > 0);
@@ -597,18 +578,17 @@ void bi_topic_end_kick(struct core *core, struct topic *topic, int64_t bound)
 
 /* ---- time ---- */
 
-static void arm(struct timers *timers, struct timer *timer, const struct due_entry *soonest)
-{
-    if (soonest == NULL)
-        bi_timers_clear(timers, timer);
-    else
-        bi_timers_set_with_id(timers, timer, soonest->due, soonest->id);
-}
-
 void bi_topic_arm_timers(struct core *core, struct topic *topic)
 {
-    arm(&core->mono, &topic->timer_mono, bi_topic_soonest_due(topic, false, BI_NEVER));
-    arm(&core->wall, &topic->timer_wall, bi_topic_soonest_due(topic, true, BI_NEVER));
+    struct timers *const timers[CLOCKS] = {&core->mono, &core->wall};
+    for (int clock = 0; clock < CLOCKS; clock++) {
+        struct timer *timer = &topic->due_timer[clock];
+        const struct due_entry *soonest = bi_topic_soonest_due(topic, (enum clock)clock, BI_NEVER);
+        if (soonest == NULL)
+            bi_timers_clear(timers[clock], timer);
+        else
+            bi_timers_set_with_id(timers[clock], timer, soonest->due, soonest->id);
+    }
 }
 
 void bi_topic_set_pause(struct core *core, struct topic *topic, int64_t until)
@@ -633,9 +613,9 @@ void bi_fire_pause(struct core *core, struct timer *timer)
 }
 
 /* The soonest delayed job of a topic is due on one clock. */
-static void fire_due(struct core *core, const struct topic *topic, bool wall)
+static void fire_due(struct core *core, const struct topic *topic, enum clock clock)
 {
-    const struct due_entry *soonest = bi_topic_soonest_due(topic, wall, BI_NEVER);
+    const struct due_entry *soonest = bi_topic_soonest_due(topic, clock, BI_NEVER);
     assert(soonest != NULL); /* a timer is set only while there is a delayed job */
     struct job *job = job_at(core, soonest->job);
     assert(job->state == BIDE_STATE_DELAYED);
@@ -650,12 +630,12 @@ static void fire_due(struct core *core, const struct topic *topic, bool wall)
 
 void bi_fire_due_mono(struct core *core, struct timer *timer)
 {
-    fire_due(core, BI_TIMER_OWNER(timer, struct topic, timer_mono), false);
+    fire_due(core, BI_TIMER_OWNER(timer, struct topic, due_timer[CLOCK_MONO]), CLOCK_MONO);
 }
 
 void bi_fire_due_wall(struct core *core, struct timer *timer)
 {
-    fire_due(core, BI_TIMER_OWNER(timer, struct topic, timer_wall), true);
+    fire_due(core, BI_TIMER_OWNER(timer, struct topic, due_timer[CLOCK_WALL]), CLOCK_WALL);
 }
 
 uint64_t bi_topic_live_count(const struct topic *topic)

@@ -55,15 +55,19 @@ static inline bool bi_due_before(const struct due_entry *a, const struct due_ent
 
 #include "core/heap.h"
 
+/* The index of a clock. */
+enum clock { CLOCK_MONO, CLOCK_WALL, CLOCKS };
+
 /*
- * The delayed jobs that a long kick works on, separate from the jobs delayed after it began. The
- * kick finds the soonest of them without scanning younger ones.
+ * Delayed jobs, in a heap for each clock. A topic has one set for all of them. A long kick separates
+ * the jobs that it works on from those that are delayed after it began: it finds the soonest of them
+ * without scanning younger ones.
  */
-struct kick_set {
-    struct kick_set *older;
-    struct due_heap mono, wall;
-    int64_t bound;  /* its jobs were delayed at this time or before */
-    uint32_t kicks; /* active kicks with this bound; 0: to be merged into the next younger heaps */
+struct due_set {
+    struct due_set *older; /* of an earlier kick; NULL: none */
+    struct due_heap heaps[CLOCKS];
+    int64_t bound; /* its jobs were delayed at this time or before; BI_NEVER: the topic's own set */
+    uint32_t kicks; /* active kicks with this bound; 0: to be merged into the next younger set */
 };
 
 /* The most kick sets of a topic. */
@@ -74,9 +78,8 @@ struct topic {
     uint64_t hash;   /* of the name */
     uint64_t serial; /* increases with every topic; the order of listing */
     struct ready_heap ready;
-    struct due_heap due_mono, due_wall;
-    struct kick_set *kick_sets;          /* delayed jobs that are not in due_*, youngest first */
-    struct timer timer_mono, timer_wall; /* the soonest delayed job on each clock */
+    struct due_set delayed;         /* its own set; those of kicks follow, youngest first */
+    struct timer due_timer[CLOCKS]; /* the soonest delayed job on each clock */
     struct timer timer_pause;
     struct timer age;   /* in core->ages: at or before the since of the oldest ready job */
     struct timer serve; /* in core->serving: at or before the number of the first waiter */
@@ -141,14 +144,16 @@ static inline bool bi_topic_is_open(const struct topic *topic)
     return topic->paused_until == 0 && topic->ready.count > 0;
 }
 
-/* Return the heap in which a delayed job is to be inserted, and the heap that contains it. */
+/* Return the heap in which a delayed job is to be inserted, and the heap that contains it (NULL: none
+ * does). */
 struct due_heap *bi_topic_insert_heap(struct topic *topic, const struct job *job);
 struct due_heap *bi_topic_find_heap(const struct core *core, struct topic *topic,
                                     const struct job *job);
 
 /* Returns the soonest entry on one clock among the jobs delayed at or before bound (BI_NEVER:
  * all); NULL if there is none. */
-const struct due_entry *bi_topic_soonest_due(const struct topic *topic, bool wall, int64_t bound);
+const struct due_entry *bi_topic_soonest_due(const struct topic *topic, enum clock clock,
+                                             int64_t bound);
 
 /*
  * Begins a kick that needs more than one slice: separates the jobs delayed at or before *bound from
