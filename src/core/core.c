@@ -206,6 +206,15 @@ int bi_core_exec(struct core *core, bide_op *op)
     return handlers[op->kind](core, op);
 }
 
+/* Begins a step that is not part of an op. */
+static void begin_step(struct core *core, struct bi_now now)
+{
+    assert(!core->journal.rollback.running);
+    core->now = now;
+    core->hold = 0;
+    core->waiters.notified = 0;
+}
+
 static void serve(struct core *core)
 {
     if (core->serving.heap.count > 0 || core->unserved || core->serve_retry_at <= core->now.mono)
@@ -263,10 +272,8 @@ int bi_exec_recovered(struct core *core, bide_op *op)
 
 void bi_core_end_recovery(struct core *core, struct bi_now now)
 {
-    core->now = now;
-    core->hold = 0;
+    begin_step(core, now);
     core->recovering = false;
-    core->waiters.notified = 0;
     bi_waiters_notify_recovered(core);
     serve(core);
 }
@@ -275,8 +282,7 @@ bool bi_core_retire_excess(struct core *core, struct bi_now now, unsigned budget
 {
     assert(budget >= 2);
 
-    core->now = now;
-    core->hold = 0;
+    begin_step(core, now);
     core->lists_sorted = true;
     core->unloaded = 0; /* rows that could not be loaded never come */
 
@@ -391,11 +397,7 @@ static void fire_next(struct core *core)
 
 bool bi_core_tick(struct core *core, struct bi_now now, unsigned budget)
 {
-    assert(!core->journal.rollback.running);
-
-    core->now = now;
-    core->waiters.notified = 0;
-
+    begin_step(core, now);
     for (uint64_t work = core->work; is_due(core);) {
         if (budget-- == 0 || core->work - work >= STEP_WORK)
             return true;
@@ -417,10 +419,7 @@ bool bi_core_tick(struct core *core, struct bi_now now, unsigned budget)
 
 void bi_core_serve(struct core *core, struct bi_now now)
 {
-    assert(!core->journal.rollback.running);
-    core->now = now;
-    core->hold = 0;
-    core->waiters.notified = 0;
+    begin_step(core, now);
     serve(core);
 }
 

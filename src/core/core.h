@@ -356,12 +356,11 @@ bool bi_verify_is_stored(const struct core *core, uint64_t id);
 bool bi_verify_is_in_flight(const struct core *core, uint64_t id);
 /*
  * Lists ids that the store should have, except those of jobs whose removal is not committed yet.
- * Starts at *position (0: the beginning) and advances it. max is at least BI_CHAIN_ROOM. *end:
- * there are no more; otherwise a call may list none.
+ * Starts at *position (0: the beginning) and advances it. *end: there are no more; otherwise a call
+ * may list none.
  */
 size_t bi_verify_stored_ids(const struct core *core, uint64_t *position, uint64_t *ids, size_t max,
                             bool *end);
-#define BI_CHAIN_ROOM 64
 
 /* ---- checking invariants (core/core_check.c) ---- */
 

@@ -446,6 +446,11 @@ struct job *bi_topic_soonest_job(struct core *core, const struct topic *topic, i
 bool bi_op_list_parse_cursor(const char *cursor, char letter, uint64_t *numbers, int count);
 void bi_op_list_format_cursor(char *cursor, char letter, const uint64_t *numbers, int count);
 
+/* The job of a chain of core->by_id with the smallest position not below from; 0 for none. Adds the
+ * cost of the search to *cost: an ordinary chain has one or two items and costs nothing. */
+uint32_t bi_op_list_next_in_chain(const struct core *core, uint32_t chain, uint64_t from,
+                                  uint64_t *position, unsigned *cost);
+
 /* The timer handlers. */
 void bi_fire_lease(struct core *core, struct timer *timer);
 void bi_fire_retention(struct core *core, struct timer *timer);

@@ -191,7 +191,7 @@ int bi_load_job(struct core *core, const struct bi_image *image, struct bi_now n
         return BIDE_ENOMEM;
 
     struct topic *topic;
-    int code = bi_topic_get_unlimited(core, spec.topic, &topic);
+    int code = bi_topic_get(core, spec.topic, UINT64_MAX, &topic);
     if (code == BIDE_OK) {
         /* A failed load, or the removal of a cancelled job, would destroy a new topic. */
         bi_topic_pin(topic);
@@ -228,7 +228,7 @@ int bi_load_pause(struct core *core, const struct bi_image *image, struct bi_now
         return BIDE_OK;
 
     struct topic *topic;
-    if (bi_topic_get_unlimited(core, name, &topic) != BIDE_OK)
+    if (bi_topic_get(core, name, UINT64_MAX, &topic) != BIDE_OK)
         return BIDE_ENOMEM;
     bi_topic_set_pause(core, topic, image->due == BI_NEVER ? BI_NEVER : mono_of(core, image->due));
     return BIDE_OK;

@@ -22,8 +22,9 @@ static struct topic *get_or_create_topic(struct core *core, bide_op *op, bide_sl
     struct topic *topic = bi_topic_find(core, name);
     if (topic != NULL)
         return topic;
-    *code =
-        bi_core_is_full(core, sizeof(struct topic)) ? BIDE_EFULL : bi_topic_get(core, name, &topic);
+    *code = bi_core_is_full(core, sizeof(struct topic))
+                ? BIDE_EFULL
+                : bi_topic_get(core, name, core->limits.max_topics, &topic);
     if (*code != BIDE_OK)
         bi_core_error_limit(core, op, *code);
     return *code == BIDE_OK ? topic : NULL;
@@ -37,13 +38,6 @@ static struct topic *get_or_create_topic(struct core *core, bide_op *op, bide_sl
  * before the oldest of its parts is. So two counts are enough to know, when a commit fails, how many
  * of its changes were rolled back.
  */
-
-static void begin_slices(const struct core *core, bide_op *op)
-{
-    memset(&op->private_.step.slice, 0, sizeof(op->private_.step.slice));
-    op->private_.step.slice.since = bi_core_stamp(core);
-    *bi_op_result_count(op) = 0;
-}
 
 static int end_slices(struct core *core, bide_op *op, int code)
 {
@@ -108,37 +102,68 @@ static struct topic *topic_of_slices(struct core *core, const bide_op *op, bide_
     return bi_topic_find(core, name);
 }
 
-/* True if the job was in its state when the op began. */
-static bool existed(const bide_op *op, const struct job *job)
+/* The job that entered a state first, if it was in that state when the op began; else NULL. */
+static struct job *oldest_to_treat(const struct core *core, const bide_op *op,
+                                   const struct topic *topic, bide_state state)
 {
-    return job->since <= op->private_.step.slice.since;
+    struct job *job = bi_job_list_oldest(core, &topic->lists[state]);
+    return job != NULL && job->since <= op->private_.step.slice.since ? job : NULL;
 }
 
-/* Counts a job that is about to be changed. False if that would begin a third uncommitted part:
- * the op must wait for a commit. */
-static bool count_job(struct core *core, bide_op *op, const struct job *job)
+/* Finds the batch that a change of this job goes to. False if that would begin a third uncommitted
+ * part: the op must wait for a commit. */
+static bool begin_part(struct core *core, bide_op *op, const struct job *job)
 {
     uint64_t batch = bi_journal_next_batch(core, job);
+    if (batch == op->private_.step.slice.batch)
+        return true;
+    if (op->private_.step.slice.older_batch > core->journal.committed)
+        return false;
 
-    if (batch != op->private_.step.slice.batch) {
-        if (op->private_.step.slice.older_batch > core->journal.committed)
-            return false;
-        op->private_.step.slice.older_batch = op->private_.step.slice.batch;
-        op->private_.step.slice.older_count = op->private_.step.slice.count;
-        op->private_.step.slice.batch = batch;
-        op->private_.step.slice.count = 0;
-    }
-
-    op->private_.step.slice.count++;
-    ++*bi_op_result_count(op);
+    op->private_.step.slice.older_batch = op->private_.step.slice.batch;
+    op->private_.step.slice.older_count = op->private_.step.slice.count;
+    op->private_.step.slice.batch = batch;
+    op->private_.step.slice.count = 0;
     return true;
 }
 
-static int uncount_job(bide_op *op, int code)
+/* Runs one slice: changes jobs until next() returns none. topic is NULL if there is nothing to do. */
+static int run_slice(struct core *core, bide_op *op, struct topic *topic,
+                     struct job *(*next)(struct core *, const bide_op *, const struct topic *),
+                     int (*change)(struct core *, struct job *))
 {
-    assert(op->private_.step.slice.count > 0 && *bi_op_result_count(op) > 0);
-    op->private_.step.slice.count--;
-    --*bi_op_result_count(op);
+    if ((op->private_.flags & BI_SLICING) == 0) {
+        memset(&op->private_.step.slice, 0, sizeof(op->private_.step.slice));
+        op->private_.step.slice.since = bi_core_stamp(core);
+        *bi_op_result_count(op) = 0;
+        if (topic == NULL)
+            return BIDE_OK;
+    }
+
+    /* Removing its last job would destroy the topic in the middle of the slice. */
+    bi_topic_pin(topic);
+    int code = BIDE_OK;
+    struct job *job;
+    for (int i = 0; code == BIDE_OK && (job = next(core, op, topic)) != NULL; i++) {
+        if (i == SLICE || !begin_part(core, op, job)) {
+            code = BI_AGAIN;
+            break;
+        }
+
+        core->work++;
+        code = change(core, job);
+        if (code == BIDE_OK) {
+            op->private_.step.slice.count++;
+            ++*bi_op_result_count(op);
+        }
+    }
+
+    /* Finding no more jobs may be due to uncommitted removals. */
+    if (code == BIDE_OK)
+        bi_journal_depend_on_topic(core, topic);
+    code = code == BI_AGAIN ? end_slice(core, op, topic)
+                            : end_slices(core, op, bi_core_error_code(op, code));
+    bi_topic_unpin(core, topic);
     return code;
 }
 
@@ -200,44 +225,25 @@ struct job *bi_topic_soonest_job(struct core *core, const struct topic *topic, i
 
 static struct job *next_to_kick(struct core *core, const bide_op *op, const struct topic *topic)
 {
-    if ((op->private_.flags & BI_SLICING_DELAYED) != 0) {
-        bool in_kick_set = (op->private_.flags & BI_SLICING_KICK_SET) != 0;
-        return bi_topic_soonest_job(core, topic,
-                                    in_kick_set ? op->private_.step.slice.since : BI_NEVER);
-    }
-    struct job *job = bi_job_list_oldest(core, &topic->lists[BIDE_STATE_BURIED]);
-    return job != NULL && existed(op, job) ? job : NULL;
+    if (op->kick.count >= op->kick.max)
+        return NULL;
+    if ((op->private_.flags & BI_SLICING_DELAYED) == 0)
+        return oldest_to_treat(core, op, topic, BIDE_STATE_BURIED);
+
+    bool in_kick_set = (op->private_.flags & BI_SLICING_KICK_SET) != 0;
+    return bi_topic_soonest_job(core, topic,
+                                in_kick_set ? op->private_.step.slice.since : BI_NEVER);
 }
 
 int bi_exec_kick(struct core *core, bide_op *op)
 {
     struct topic *topic = topic_of_slices(core, op, op->kick.topic);
-    if ((op->private_.flags & BI_SLICING) == 0) {
-        begin_slices(core, op);
-        if (topic == NULL)
-            return BIDE_OK;
-        /* The kind is chosen once: delayed jobs are kicked only if no job was buried at the
-         * start. */
-        if (topic->lists[BIDE_STATE_BURIED].count == 0 && !op->kick.buried_only)
-            op->private_.flags |= BI_SLICING_DELAYED;
-    }
 
-    for (int i = 0; op->kick.count < op->kick.max; i++) {
-        struct job *job = next_to_kick(core, op, topic);
-        if (job == NULL)
-            break;
-
-        if (i == SLICE || !count_job(core, op, job))
-            return end_slice(core, op, topic);
-
-        core->work++;
-        if (kick(core, job) != BIDE_OK)
-            return end_slices(core, op, uncount_job(op, bi_core_error_code(op, BIDE_ENOMEM)));
-    }
-
-    /* Finding no more jobs may be due to uncommitted removals. */
-    bi_journal_depend_on_topic(core, topic);
-    return end_slices(core, op, BIDE_OK);
+    /* The kind is chosen once: delayed jobs are kicked only if no job was buried at the start. */
+    if ((op->private_.flags & BI_SLICING) == 0 && topic != NULL && !op->kick.buried_only &&
+        topic->lists[BIDE_STATE_BURIED].count == 0)
+        op->private_.flags |= BI_SLICING_DELAYED;
+    return run_slice(core, op, topic, next_to_kick, kick);
 }
 
 int bi_exec_kick_job(struct core *core, bide_op *op)
@@ -249,8 +255,7 @@ int bi_exec_kick_job(struct core *core, bide_op *op)
         return bi_core_error_reserved(op, job);
     if (job->state != BIDE_STATE_BURIED && job->state != BIDE_STATE_DELAYED)
         return bi_core_error_wrong_state(op, job);
-    int code = kick(core, job);
-    return code == BIDE_OK ? code : bi_core_error_code(op, code);
+    return bi_core_error_code(op, kick(core, job));
 }
 
 /* ---- cancel and purge ---- */
@@ -274,42 +279,22 @@ int bi_exec_cancel(struct core *core, bide_op *op)
     return bi_op_finish_remove_counted(core, job);
 }
 
-/* One slice. The topic is pinned by the caller. */
-static int purge_slice(struct core *core, bide_op *op, struct topic *topic)
+static struct job *next_to_purge(struct core *core, const bide_op *op, const struct topic *topic)
 {
-    for (int i = 0;; i++) {
-        struct job *job = bi_job_list_oldest(core, &topic->lists[op->purge.state]);
-        if (job == NULL || !existed(op, job))
-            break;
+    return oldest_to_treat(core, op, topic, op->purge.state);
+}
 
-        if (i == SLICE || !count_job(core, op, job))
-            return end_slice(core, op, topic);
-        if (bi_journal_change(core, job) != BIDE_OK)
-            return end_slices(core, op, uncount_job(op, bi_core_error_code(op, BIDE_ENOMEM)));
-
-        core->work++;
-        COUNT(core, topic, purged);
-        bi_op_finish_remove(core, job, BIDE_EVENT_DELETED);
-    }
-
-    bi_journal_depend_on_topic(core, topic);
-    return end_slices(core, op, BIDE_OK);
+static int purge(struct core *core, struct job *job)
+{
+    if (bi_journal_change(core, job) != BIDE_OK)
+        return BIDE_ENOMEM;
+    COUNT(core, topic_of(core, job), purged);
+    return bi_op_finish_remove(core, job, BIDE_EVENT_DELETED);
 }
 
 int bi_exec_purge(struct core *core, bide_op *op)
 {
-    struct topic *topic = topic_of_slices(core, op, op->purge.topic);
-    if ((op->private_.flags & BI_SLICING) == 0) {
-        begin_slices(core, op);
-        if (topic == NULL)
-            return BIDE_OK;
-    }
-
-    /* Removing its last job would destroy the topic in the middle of the slice. */
-    bi_topic_pin(topic);
-    int code = purge_slice(core, op, topic);
-    bi_topic_unpin(core, topic);
-    return code;
+    return run_slice(core, op, topic_of_slices(core, op, op->purge.topic), next_to_purge, purge);
 }
 
 /* ---- update ---- */

@@ -228,10 +228,8 @@ static void list_by_id(struct listing *listing)
 /* Chain items that may be passed at the cost of examining one job. */
 #define PASSED_PER_UNIT 8
 
-/* The item of a chain with the smallest position not below from; 0 for none. Adds the cost of
- * the search to *cost: an ordinary chain has one or two items and costs nothing. */
-static uint32_t next_in_chain(const struct core *core, uint32_t chain, uint64_t from,
-                              uint64_t *position, unsigned *cost)
+uint32_t bi_op_list_next_in_chain(const struct core *core, uint32_t chain, uint64_t from,
+                                  uint64_t *position, unsigned *cost)
 {
     uint32_t best = 0;
     unsigned passed = 0;
@@ -257,7 +255,8 @@ static unsigned list_chain(struct listing *listing, uint32_t chain, unsigned exa
     bool searches = listing->args->filter.text.size > 0;
     uint64_t position = 0;
     uint32_t ref;
-    while ((ref = next_in_chain(listing->core, chain, *from, &position, &examined)) != 0) {
+    while ((ref = bi_op_list_next_in_chain(listing->core, chain, *from, &position, &examined)) !=
+           0) {
         const struct job *job = job_at(listing->core, ref);
 
         /* Searching a large body costs more than examining a job. */

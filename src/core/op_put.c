@@ -168,7 +168,7 @@ static int put_spec(struct core *core, bide_op *op, const struct job_spec *spec,
         return code;
 
     if (!existed)
-        code = bi_topic_get(core, spec->topic, &topic);
+        code = bi_topic_get(core, spec->topic, core->limits.max_topics, &topic);
     if (code != BIDE_OK)
         return bi_core_error_limit(core, op, code);
 

@@ -290,7 +290,7 @@ static int create_topics(struct core *core, const bide_reserve_args *args,
     for (; i < count; i++) {
         uint64_t before = core->by_name.count;
         if (links[i].topic == NULL) /* an earlier entry may have created it */
-            code = bi_topic_get(core, args->topics[i], &links[i].topic);
+            code = bi_topic_get(core, args->topics[i], core->limits.max_topics, &links[i].topic);
         if (code != BIDE_OK)
             break;
 

@@ -314,7 +314,7 @@ static struct topic *create(struct core *core, bide_slice name, uint64_t hash)
     return topic;
 }
 
-static int get_or_create(struct core *core, bide_slice name, uint64_t max, struct topic **topic)
+int bi_topic_get(struct core *core, bide_slice name, uint64_t max, struct topic **topic)
 {
     uint64_t hash = hash_of(core, name);
     *topic = find_hashed(core, name, hash);
@@ -325,16 +325,6 @@ static int get_or_create(struct core *core, bide_slice name, uint64_t max, struc
         return BIDE_TOO_MANY_TOPICS;
     *topic = create(core, name, hash);
     return *topic == NULL ? BIDE_ENOMEM : BIDE_OK;
-}
-
-int bi_topic_get(struct core *core, bide_slice name, struct topic **topic)
-{
-    return get_or_create(core, name, core->limits.max_topics, topic);
-}
-
-int bi_topic_get_unlimited(struct core *core, bide_slice name, struct topic **topic)
-{
-    return get_or_create(core, name, UINT64_MAX, topic);
 }
 
 static bool reserve_due_set(struct core *core, struct due_set *set, uint32_t room)

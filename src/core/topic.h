@@ -106,12 +106,9 @@ struct topic *bi_topic_find(struct core *core, bide_slice name);
 /* Prefetches for two lookups: the bucket of the later name, and the topic of the next one. */
 void bi_topic_prefetch(const struct core *core, bide_slice later, bide_slice next);
 
-/* Finds or creates a topic. BIDE_OK, TOO_MANY_TOPICS or ENOMEM. A caller that does not use the
- * topic after all calls bi_topic_cleanup(). */
-int bi_topic_get(struct core *core, bide_slice name, struct topic **topic);
-
-/* The same without the limit of max_topics: stored jobs must be loaded. */
-int bi_topic_get_unlimited(struct core *core, bide_slice name, struct topic **topic);
+/* Finds a topic, or creates it if there are fewer than max. BIDE_OK, TOO_MANY_TOPICS or ENOMEM. A
+ * caller that does not use the topic after all calls bi_topic_cleanup(). */
+int bi_topic_get(struct core *core, bide_slice name, uint64_t max, struct topic **topic);
 
 /* Reserves room for one more member in every heap, so that no later change of state allocates.
  * False when out of memory. */

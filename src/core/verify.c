@@ -96,53 +96,34 @@ bool bi_verify_is_in_flight(const struct core *core, uint64_t id)
     return stored.in_flight;
 }
 
-/* Lists the ids of a chain that are stored and have positions from to last, as far as there is
- * room. Returns how many there are. */
-static size_t list_chain(const struct core *core, uint32_t chain, uint64_t from, uint64_t last,
-                         uint64_t *ids, size_t room)
-{
-    size_t count = 0;
-
-    for (uint32_t ref = chain; ref != 0; ref = job_at(core, ref)->link) {
-        uint64_t id = job_at(core, ref)->id;
-        uint64_t position = bi_hash_table_position(bi_core_id_hash(core, id));
-        /* The range is a part of the chain if the chain does not fit into one call. */
-        if (position < from || position > last || !bi_verify_is_stored(core, id))
-            continue;
-
-        if (count < room)
-            ids[count] = id;
-        count++;
-    }
-    return count;
-}
-
 size_t bi_verify_stored_ids(const struct core *core, uint64_t *position, uint64_t *ids, size_t max,
                             bool *end)
 {
     size_t count = 0;
+    assert(max > 0);
 
     *end = core->by_id.buckets == 0;
     /* A chain counts even if it is empty or has only jobs that are not stored yet: a call must
      * end. */
-    for (size_t chains = 0; !*end && count + BI_CHAIN_ROOM <= max && chains < 4 * max; chains++) {
+    for (size_t chains = 0; !*end && chains < 4 * max; chains++) {
         uint64_t from = *position;
+        uint64_t at = 0;
+        unsigned passed = 0;
         uint32_t chain = bi_hash_table_walk(&core->by_id, position, end);
-        /* Behind the last chain *position is 0, and last the largest position. */
-        uint64_t last = *position - 1;
-
-        size_t listed;
-        /* If memory was lacking to grow the table, a chain may be longer than the room. Then
-         * only the first positions of its range are listed, and the next call begins behind
-         * them. */
-        while ((listed = list_chain(core, chain, from, last, ids + count, max - count)) >
-               max - count) {
-            assert(last > from);
-            last = from + (last - from) / 2;
-            *position = last + 1;
-            *end = false;
+        uint32_t ref;
+        while ((ref = bi_op_list_next_in_chain(core, chain, from, &at, &passed)) != 0) {
+            /* No more room: the next call begins with this job. */
+            if (count == max) {
+                *position = at;
+                *end = false;
+                return count;
+            }
+            if (bi_verify_is_stored(core, job_at(core, ref)->id))
+                ids[count++] = job_at(core, ref)->id;
+            if (at == UINT64_MAX)
+                break;
+            from = at + 1;
         }
-        count += listed;
     }
     return count;
 }

@@ -58,7 +58,7 @@ static int by_id(const void *a, const void *b)
 /* The ids that the core would have the store have, in order. */
 static size_t list_ids(struct sim *sim, uint64_t **ids)
 {
-    size_t room = sim->store.count + BI_CHAIN_ROOM + 64;
+    size_t room = sim->store.count + 64 + 64;
     size_t count = 0;
     uint64_t place = 0;
     bool end = false;
@@ -66,7 +66,7 @@ static size_t list_ids(struct sim *sim, uint64_t **ids)
     if (*ids == NULL)
         abort();
     while (!end) {
-        size_t most = BI_CHAIN_ROOM + rng_below(&sim->rng, 64);
+        size_t most = 64 + rng_below(&sim->rng, 64);
         if (count + most > room)
             sim_fail(sim, "the core lists more jobs than are stored");
         size_t got = bi_verify_stored_ids(sim->core, &place, *ids + count, most, &end);

@@ -273,12 +273,12 @@ static void all_ids_that_the_store_should_have_are_listed_once(void **state)
 static void an_empty_core_has_no_ids(void **state)
 {
     (void)state;
-    uint64_t ids[BI_CHAIN_ROOM];
+    uint64_t ids[64];
     uint64_t place = 0;
     bool end = false;
     size_t count = 0;
     while (!end)
-        count += bi_verify_stored_ids(w.core, &place, ids, BI_CHAIN_ROOM, &end);
+        count += bi_verify_stored_ids(w.core, &place, ids, 64, &end);
     assert_int_equal(count, 0);
 }
 
