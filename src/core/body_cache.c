@@ -53,6 +53,7 @@ static bool fifo_push(struct core *core, struct id_fifo *fifo, uint64_t id)
 static void fifo_free_head(struct core *core, struct id_fifo *fifo)
 {
     struct id_fifo_block *block = fifo->head;
+    assert(block != NULL);
     fifo->head = block->next;
     fifo->first = 0;
     if (fifo->head == NULL)
@@ -69,6 +70,7 @@ static uint64_t fifo_first(const struct id_fifo *fifo)
 
 static void fifo_pop(struct core *core, struct id_fifo *fifo)
 {
+    assert(fifo->count > 0 && fifo->first < BLOCK_IDS);
     fifo->count--;
 
     /* An empty FIFO has no block: the next push starts a new one. */
@@ -188,6 +190,7 @@ void bi_body_cache_readd(struct core *core, struct job *job)
 
 void bi_body_cache_attach(struct core *core, struct job *job, bide_buf *body)
 {
+    assert(body != NULL);
     /* A body larger than the cache would evict all others and then itself. */
     if (!bi_job_body_missing(job) || core->limits.cache_bytes < job->body_size) {
         bide_buf_unref(body);

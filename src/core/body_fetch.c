@@ -25,6 +25,7 @@ static bool is_missing(const bide_job *job)
 
 size_t bi_body_fetch_missing(const bide_op *op, size_t from, struct bi_body *bodies, size_t max)
 {
+    assert(bi_op_is(op, OP_BODIES) && bodies != NULL);
     bide_job *jobs;
     size_t job_count = bi_op_result_snapshots(op, &jobs);
 
@@ -91,6 +92,7 @@ void bi_waiter_unpark(struct core *core, bide_op *op)
 static void bury_unreadable(struct core *core, struct job *job, const char *reason)
 {
     struct job_ext *ext = ext_of(core, job);
+    assert(job->state == BIDE_STATE_RESERVED && ext->reply_pending);
     bide_buf *text = bi_retry_reason(core, (bide_slice){reason, strlen(reason)});
 
     if (bi_journal_change(core, job) != BIDE_OK) {
@@ -133,6 +135,7 @@ static bool supply_leased(struct core *core, bide_job *snapshot, const struct bi
 /* Moves a snapshot down in its array. The source is zeroed, because a snapshot owns its buffers. */
 static void close_gap(bide_job *jobs, size_t from, size_t to)
 {
+    assert(to <= from);
     if (from == to)
         return;
     jobs[to] = jobs[from];
@@ -144,6 +147,7 @@ static void close_gap(bide_job *jobs, size_t from, size_t to)
 static size_t supply_all(struct core *core, bide_job *jobs, size_t count,
                          const struct bi_body *bodies, const char **reason)
 {
+    assert(count > 0);
     size_t kept = 0;
     *reason = NULL;
 
@@ -359,6 +363,7 @@ int bi_body_fetch_supply(struct core *core, bide_op *op, const struct bi_body *b
 
 void bi_body_fetch_cache(struct core *core, uint64_t id, bide_buf *body)
 {
+    assert(body != NULL);
     struct job *job = bi_job_lookup(core, id);
     if (job == NULL)
         bide_buf_unref(body);

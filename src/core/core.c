@@ -45,6 +45,7 @@ static void init_secrets(struct core *core, const struct bi_core_options *option
 
 struct core *bi_core_new(const struct bi_core_options *options, struct bi_now now)
 {
+    assert(options->next_id > 0 && options->next_token > 0);
     struct core *core = bi_alloc_malloc(&options->alloc, sizeof(*core));
     if (core == NULL)
         return NULL;
@@ -134,6 +135,7 @@ void bi_core_free(struct core *core)
 
 int bi_core_error(bide_op *op, int code, const char *format, ...)
 {
+    assert(code != BIDE_OK);
     va_list args;
     va_start(args, format);
     vsnprintf(op->error, sizeof(op->error), format, args);
@@ -391,6 +393,7 @@ static void fire_next(struct core *core)
         timer = mono ? pop_mono(core) : bi_timers_pop(&core->wall, core->now.wall);
     }
     core->mono_turn = !mono;
+    assert(timer == NULL || (!timer->set && timer->kind < TIMER_ORDER));
     if (timer != NULL)
         timer_handlers[timer->kind](core, timer);
 }

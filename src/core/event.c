@@ -88,6 +88,7 @@ static struct queued_event *drop_first(bide_subscription *feed)
  * chunk. */
 static struct queued_event *next_slot(struct core *core, bide_subscription *feed)
 {
+    assert(feed->count < feed->capacity);
     uint32_t wanted = chunk_of(feed, feed->count);
     struct queued_event *chunk = feed->chunks[wanted] != NULL ? NULL : chunk_new(core);
     if (chunk != NULL)
@@ -110,6 +111,7 @@ static struct queued_event *next_slot(struct core *core, bide_subscription *feed
 void bi_event_emit_as(struct core *core, bide_event_kind kind, const struct job *job,
                       bide_state state)
 {
+    assert(kind < 32 && state <= BIDE_STATE_DONE);
     if ((core->subscriptions.kinds & (1u << kind)) == 0)
         return;
 
@@ -191,6 +193,7 @@ void bi_event_deliver(struct core *core)
  * unit of the budget; returns the rest. */
 static unsigned cut(struct core *core, bide_subscription *feed, uint32_t kept, unsigned budget)
 {
+    assert(kept <= feed->count);
     for (; feed->count > kept && budget > 0; budget--) {
         uint32_t last = feed->count - 1;
         uint32_t chunk = chunk_of(feed, last);

@@ -138,6 +138,7 @@ static void trim_slots(struct core *core)
 struct job *bi_job_new(struct core *core, uint32_t topic, uint64_t id)
 {
     struct topic *parent = topic_at(core, topic);
+    assert(parent != NULL && id > 0);
 
     /* Room that is left reserved after a later failure serves the next member. */
     if (!bi_topic_reserve(core, parent))
@@ -302,6 +303,7 @@ static bool tree_above(const struct core *core, const struct job *a, const struc
 
 static void tree_insert(struct core *core, struct job_list *list, struct job *job)
 {
+    assert(!job->in_tree && job->state != BIDE_STATE_GONE);
     uint32_t *dst = &list->root;
     struct job *node;
 
@@ -384,6 +386,7 @@ static struct job *tree_next(const struct core *core, const struct job_list *lis
 
 static void list_append(struct core *core, struct job_list *list, struct job *job)
 {
+    assert(!job->in_tree);
     job->prev = list->tail;
     job->next = 0;
     if (list->tail != 0)
@@ -460,6 +463,7 @@ static void update_key(struct core *core, struct job *job, struct job_ext *ext)
 
 void bi_job_move(struct core *core, struct job *job, uint32_t topic)
 {
+    assert(topic != job->topic);
     struct topic *from = topic_of(core, job);
 
     /* The hash of a key includes the topic. Entering the next state inserts the key again. */
@@ -516,6 +520,7 @@ BI_PREFETCH_FN void prefetch_next(const struct core *core, const struct topic *t
 
 static void leave_ready(struct core *core, struct topic *topic, struct job *job)
 {
+    assert(topic->ready.count > 0);
     bool top = topic->ready.entries[0].job == job->self;
 
     /* For the top job, do not read core->slots: that would be one more cache miss. */
@@ -554,6 +559,7 @@ static void enter_reserved(struct core *core, struct topic *topic, struct job *j
 {
     (void)topic;
     struct job_ext *ext = ext_of(core, job);
+    assert(ext != NULL && ext->token != 0);
     ext->timer.kind = TIMER_LEASE;
 
     /* Without a reply the lease has not started; bi_lease_start() sets the timer. */
@@ -565,6 +571,7 @@ static void enter_done(struct core *core, struct topic *topic, struct job *job)
 {
     (void)topic;
     struct job_ext *ext = ext_of(core, job);
+    assert(ext != NULL);
     ext->timer.kind = TIMER_RETENTION;
     bi_timers_set(&core->mono, &ext->timer, job->due);
 }
@@ -735,5 +742,6 @@ void bi_job_heap_remove(struct core *core, struct job *job)
 
 void bi_job_heap_insert(struct core *core, struct job *job)
 {
+    assert(job->state != BIDE_STATE_GONE);
     states[job->state].enter(core, topic_of(core, job), job);
 }

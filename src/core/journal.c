@@ -123,6 +123,7 @@ void bi_journal_end_group(struct core *core)
 
 static struct undo *entry_new(struct core *core, struct topic *topic, uint64_t bytes)
 {
+    assert(core->journal.on && !core->journal.rollback.running);
     if (must_rotate(core, 1, bytes))
         open_next_batch(&core->journal);
 
@@ -151,6 +152,7 @@ static struct undo *entry_new(struct core *core, struct topic *topic, uint64_t b
 
 static void save_job(struct core *core, struct undo *undo, const struct job *job)
 {
+    assert(!undo->existed && !undo->had_ext);
     const struct job_ext *ext = ext_of(core, job);
 
     undo->existed = true;
@@ -170,6 +172,7 @@ static void save_job(struct core *core, struct undo *undo, const struct job *job
 /* Releases the references and the membership of an entry, and the entry. */
 static void entry_free(struct core *core, struct undo *undo)
 {
+    assert(undo->self != 0);
     struct topic *topic = topic_at(core, undo->topic);
     if (undo->had_ext)
         bi_job_ext_unref_texts(&undo->ext);
@@ -455,6 +458,7 @@ static void image_ext(const struct core *core, const struct job_ext *ext, struct
 static void image_of(const struct core *core, const struct job *job, const struct job_ext *ext,
                      struct bi_image *image)
 {
+    assert(job->state != BIDE_STATE_GONE);
     const struct topic *topic = topic_of(core, job);
     bool reserved = job->state == BIDE_STATE_RESERVED;
 
@@ -712,6 +716,7 @@ static void restore_job(struct core *core, struct undo *undo)
         return;
 
     struct job *job = job_at(core, undo->job);
+    assert(job->state == BIDE_STATE_GONE); /* by the first pass */
     job->undone = undo->existed ? undo->saved.state : BIDE_STATE_GONE;
 
     if (!undo->existed)
@@ -738,6 +743,7 @@ static void restore_job(struct core *core, struct undo *undo)
 
 static void reenter_job(struct core *core, struct undo *undo)
 {
+    assert(undo->older != undo->self);
     /* Once a job: the entry in the table is the newest. */
     if (undo->newer != 0)
         return;
@@ -808,6 +814,7 @@ static const struct pass {
 static void begin_rollback(struct core *core)
 {
     struct journal *journal = &core->journal;
+    assert(journal->group_depth == 0 && !journal->rollback.running);
     uint32_t head = journal->changes.head;
 
     if (journal->sealed.head != 0) {

@@ -140,6 +140,7 @@ void bi_lease_end(struct core *core, struct job *job)
 
 void bi_lease_requeue(struct core *core, struct job *job, int64_t delay)
 {
+    assert(job->state != BIDE_STATE_GONE && job->state != BIDE_STATE_DONE);
     assert(delay >= 0);
 
     bi_job_leave(core, job);
@@ -270,6 +271,7 @@ void bi_fire_lease(struct core *core, struct timer *timer)
  */
 static void stop_job(struct core *core, struct job *job)
 {
+    assert(job->state == BIDE_STATE_RESERVED);
     bool keep = bi_lease_outlives_process(core, ext_of(core, job));
     bool started = (job->flags & JOB_STARTED) != 0;
     bool cancelled = (job->flags & JOB_CANCEL_WANTED) != 0;

@@ -65,6 +65,7 @@ static bool is_valid(const struct core *core, const struct bi_image *image)
 static void resolve_unfinished(struct core *core, struct job *job, const struct bi_image *image,
                                bide_buf *reason)
 {
+    assert(job->state == BIDE_STATE_RESERVED);
     if (image->cancel_wanted) {
         bi_op_finish_remove_counted(core, job);
         return;
@@ -82,6 +83,7 @@ static void resolve_unfinished(struct core *core, struct job *job, const struct 
 static void enter_loaded(struct core *core, struct job *job, const struct bi_image *image,
                          bool leased, bool unfinished)
 {
+    assert(!leased || !unfinished);
     bide_state state = BIDE_STATE_RESERVED;
 
     if (leased) {

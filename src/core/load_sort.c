@@ -15,6 +15,7 @@
  */
 #include "core/core_internal.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 struct bi_load_sort_entry {
@@ -88,6 +89,7 @@ void bi_load_sort_sort(struct bi_load_sort *sort)
 
 bool bi_load_sort_apply(struct core *core, struct bi_load_sort *sort, unsigned budget)
 {
+    assert(sort->next <= sort->count);
     for (; sort->next > 0 && budget > 0; budget--) {
         const struct bi_load_sort_entry *entry = &sort->entries[--sort->next];
         struct job *job = bi_job_lookup(core, entry->id);

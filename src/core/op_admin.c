@@ -61,6 +61,7 @@ static int end_slices(struct core *core, bide_op *op, int code)
 /* Ends a slice of an op that continues later. The first slice prepares the continuation. */
 static int end_slice(struct core *core, bide_op *op, struct topic *topic)
 {
+    assert(topic->pins > 0);
     if ((op->private_.flags & BI_SLICING) != 0)
         return BI_AGAIN;
 
@@ -132,6 +133,7 @@ static int run_slice(struct core *core, bide_op *op, struct topic *topic,
                      struct job *(*next)(struct core *, const bide_op *, const struct topic *),
                      int (*change)(struct core *, struct job *))
 {
+    assert(topic != NULL || (op->private_.flags & BI_SLICING) == 0);
     if ((op->private_.flags & BI_SLICING) == 0) {
         memset(&op->private_.step.slice, 0, sizeof(op->private_.step.slice));
         op->private_.step.slice.since = bi_core_stamp(core);
@@ -371,6 +373,7 @@ static bide_state set_due(const struct core *core, struct job *job, const bide_u
 static void apply_update(struct core *core, struct job *job, const bide_update_args *args,
                          struct topic *target)
 {
+    assert(job->state != BIDE_STATE_RESERVED && job->state != BIDE_STATE_GONE);
     /* In place if the new due time leaves the job in its state, and so in its place in the list. */
     struct job trial = *job;
     bool in_place = target == NULL && set_due(core, &trial, args) == (bide_state)job->state;

@@ -56,6 +56,7 @@ static int find_with_token(struct core *core, bide_op *op, uint64_t id, uint64_t
 /* Removes a job. finished: its work is done; this is reported to calls that wait for its end. */
 static int remove_job(struct core *core, struct job *job, bide_event_kind event, bool finished)
 {
+    assert(job->state != BIDE_STATE_GONE);
     if (bi_journal_change(core, job) != BIDE_OK)
         return BIDE_ENOMEM;
 
@@ -392,6 +393,7 @@ static int check_touch(const struct core *core, bide_op *op, const struct job *j
 
 static void extend(struct core *core, struct job *job, int64_t until)
 {
+    assert(job->state == BIDE_STATE_RESERVED);
     struct job_ext *ext = ext_of(core, job);
     /* Before the reply no lease runs: the reply starts one with the full ttr. */
     if (!ext->reply_pending) {

@@ -122,6 +122,7 @@ static bool matches(const struct listing *listing, const struct job *job)
 static bool append_job(struct listing *listing, const struct job *job)
 {
     bide_list_args *args = listing->args;
+    assert(args->count <= args->job_max);
     bool with_body = args->with_body || args->filter.text.size > 0;
     uint64_t size = bi_snapshot_size(listing->core, job, with_body);
     bool fits = args->count == 0 || bi_snapshot_fits_page(listing->core, listing->bytes, size);

@@ -96,6 +96,7 @@ static void expire_if_due(struct core *core, struct job *job)
 static void insert(struct core *core, struct job *job, struct job *holder,
                    const struct bi_image *image)
 {
+    assert(job->id == core->next_id);
     if (holder != NULL)
         bi_op_finish_remove_counted(core, holder);
 
@@ -149,6 +150,7 @@ static int build_and_insert(struct core *core, const struct job_spec *spec, stru
 
 static int put_spec(struct core *core, bide_op *op, const struct job_spec *spec, uint64_t *id)
 {
+    assert(spec->topic.size > 0);
     int code = check_size(core, op, spec);
     if (code != BIDE_OK)
         return code;

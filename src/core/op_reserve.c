@@ -221,6 +221,7 @@ static bool take_best(struct core *core, const struct topic *topic, bide_reserve
 size_t bi_op_reserve_take(struct core *core, bide_reserve_args *args,
                           const struct waiter_link *links, size_t link_count)
 {
+    assert(args->job_max > 0);
     struct choices choices = {.strategy = args->strategy};
     size_t count = 0;
     uint64_t bytes = 0;
@@ -338,6 +339,7 @@ static int begin_waiting(struct core *core, bide_op *op, bide_reserve_args *args
 static void park(struct core *core, bide_op *op, bide_reserve_args *args, struct waiter_link *links,
                  size_t count)
 {
+    assert(args->count > 0);
     size_t kept = 0;
     int code;
 

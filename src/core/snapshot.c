@@ -7,6 +7,7 @@
  */
 #include "core/core_internal.h"
 
+#include <assert.h>
 #include <string.h>
 
 static const void *ref_buf(bide_job *out, int slot, bide_buf *buf)
@@ -64,6 +65,7 @@ static void fill_due(const struct core *core, const struct job *job, bide_job *o
 
 void bi_snapshot_fill(struct core *core, const struct job *job, bide_job *out, bool with_body)
 {
+    assert(job->state != BIDE_STATE_GONE);
     const struct topic *topic = topic_of(core, job);
     const struct job_ext *ext = ext_of(core, job);
 

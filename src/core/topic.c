@@ -212,6 +212,7 @@ static void merge_pages(struct core *core, size_t index)
     struct topic_pages *pages = &core->pages;
     struct topic_page *into = pages->all[index].page;
     struct topic_page *from = pages->all[index + 1].page;
+    assert(into->count + from->count <= TOPIC_PAGE);
 
     memcpy(into->entries + into->count, from->entries, from->count * sizeof(*from->entries));
     into->count += from->count;
@@ -518,6 +519,7 @@ int bi_topic_begin_kick(struct core *core, struct topic *topic, int64_t *bound)
 static unsigned merge_heaps(struct core *core, struct due_heap *from, struct due_heap *into,
                             unsigned budget)
 {
+    assert(from != into);
     /* Move the smaller heap. Swapping the arrays leaves every slot valid, because a slot is a
      * position within its array. No active kick uses the set of from: it may hold younger jobs. */
     if (from->count > into->count) {
@@ -583,6 +585,7 @@ void bi_topic_arm_timers(struct core *core, struct topic *topic)
 
 void bi_topic_set_pause(struct core *core, struct topic *topic, int64_t until)
 {
+    assert(until >= 0);
     topic->paused_until = until;
     topic->pause = until == 0 || until == BI_NEVER ? 0 : until - core->now.mono;
 

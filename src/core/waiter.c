@@ -16,12 +16,14 @@
 static void line_insert(struct waiter_link *link)
 {
     struct line_heap *line = &link->topic->line;
+    assert(line->count < link->topic->line_links);
     line_heap_push(line, NULL, (struct line_entry){link->waiter->number, link});
 }
 
 /* The caller has pinned the topic, or calls bi_topic_cleanup(). */
 static void line_remove(struct waiter_link *link)
 {
+    assert(link->topic->line.entries[link->slot].link == link);
     line_heap_remove(&link->topic->line, NULL, link->slot);
 }
 
@@ -510,6 +512,8 @@ unsigned bi_waiters_rollback(struct core *core, unsigned budget)
 
 void bi_waiters_notify(struct core *core, struct job *job, bide_state state, bool finished)
 {
+    assert(state != BIDE_STATE_DELAYED && state != BIDE_STATE_READY &&
+           state != BIDE_STATE_RESERVED);
     assert(!finished || state == BIDE_STATE_GONE);
 
     struct job_ext *ext = ext_of(core, job);

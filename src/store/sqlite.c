@@ -244,6 +244,13 @@ static const struct store_ops sqlite_ops = {
     .close = sqlite_close,
 };
 
+static int path_error(const char *path, char *error)
+{
+    int number = errno;
+    snprintf(error, BIDE_ERROR_SIZE, "open: %.120s: %s", path, strerror(number));
+    return number == ENOMEM ? BIDE_ENOMEM : BIDE_EIO;
+}
+
 /* Makes the path absolute: the process may change its directory while the queue is open. */
 static int make_absolute(const char *path, char **out, char *error)
 {
@@ -252,10 +259,9 @@ static int make_absolute(const char *path, char **out, char *error)
     char *joined = cwd == NULL ? NULL : malloc(size);
 
     if (joined == NULL) {
-        int number = errno;
-        snprintf(error, BIDE_ERROR_SIZE, "open: %.120s: %s", path, strerror(number));
+        int code = path_error(path, error);
         free(cwd);
-        return number == ENOMEM ? BIDE_ENOMEM : BIDE_EIO;
+        return code;
     }
 
     snprintf(joined, size, "%s%s%s", cwd, path[0] == '/' ? "" : "/", path);
@@ -270,11 +276,8 @@ static int resolve_symlinks(struct sqlite *sqlite, char *error)
 {
     assert(sqlite->lock_fd >= 0); /* the lock has created the file */
     char *real = realpath(sqlite->path, NULL);
-    if (real == NULL) {
-        int number = errno;
-        snprintf(error, BIDE_ERROR_SIZE, "open: %.120s: %s", sqlite->path, strerror(number));
-        return number == ENOMEM ? BIDE_ENOMEM : BIDE_EIO;
-    }
+    if (real == NULL)
+        return path_error(sqlite->path, error);
 
     free(sqlite->path);
     sqlite->path = real;

@@ -74,11 +74,8 @@ int bi_sqlite_fetch(struct store *store, uint64_t id, store_visit visit, void *c
     reopen_if_closed(sqlite, reader);
 
     sqlite3_stmt *stmt = bi_sqlite_statement(reader, ST_FETCH);
-    int code = SQLITE_ERROR;
-    if (stmt != NULL) {
-        sqlite3_bind_int64(stmt, 1, (int64_t)id);
-        code = sqlite3_step(stmt);
-    }
+    sqlite3_bind_int64(stmt, 1, (int64_t)id);
+    int code = sqlite3_step(stmt);
 
     int status;
     if (code == SQLITE_ROW)
@@ -152,30 +149,31 @@ int bi_sqlite_count(struct store *store, uint64_t below, uint64_t *count, char *
 
 /* ---- scanning ---- */
 
+/* Runs a lookup by a number. Returns SQLITE_ROW and the first column in *value, SQLITE_DONE, or an
+ * error. */
+static int look_up(struct connection *connection, enum statement which, uint64_t number,
+                   uint64_t *value)
+{
+    sqlite3_stmt *stmt = bi_sqlite_statement(connection, which);
+    sqlite3_bind_int64(stmt, 1, (int64_t)number);
+    int code = sqlite3_step(stmt);
+    *value = code == SQLITE_ROW ? (uint64_t)sqlite3_column_int64(stmt, 0) : 0;
+    sqlite3_reset(stmt);
+    return code;
+}
+
 /* Whether a lookup by this id finds a row. */
 static bool is_found(struct sqlite *sqlite, uint64_t id)
 {
-    sqlite3_stmt *fetch = bi_sqlite_statement(&sqlite->scanner, ST_FETCH);
-    if (fetch == NULL)
-        return false;
-
-    sqlite3_bind_int64(fetch, 1, (int64_t)id);
-    bool found = sqlite3_step(fetch) == SQLITE_ROW;
-    sqlite3_reset(fetch);
-    return found;
+    uint64_t found;
+    return look_up(&sqlite->scanner, ST_FETCH, id, &found) == SQLITE_ROW;
 }
 
 /* Whether there is a row with after < id < below, seen from the end of the range. */
 static bool has_between(struct sqlite *sqlite, uint64_t after, uint64_t below)
 {
-    sqlite3_stmt *last = bi_sqlite_statement(&sqlite->scanner, ST_LAST_BELOW);
-    if (last == NULL)
-        return false;
-
-    sqlite3_bind_int64(last, 1, (int64_t)below);
-    bool has = sqlite3_step(last) == SQLITE_ROW && (uint64_t)sqlite3_column_int64(last, 0) > after;
-    sqlite3_reset(last);
-    return has;
+    uint64_t last;
+    return look_up(&sqlite->scanner, ST_LAST_BELOW, below, &last) == SQLITE_ROW && last > after;
 }
 
 /* Reads the first row behind an id. Returns SQLITE_ROW, SQLITE_DONE if there is none, or an
