@@ -29,6 +29,7 @@
 void bi_ack_prepare(struct ack *ack)
 {
     assert(!ack->downgraded || ack->op.kind != BIDE_OP_DONE); /* downgrade() has replaced it */
+    assert(ack->id != 0);
     ack->completed = false;
 
     /* The slices point into the ack, which the syncer has perhaps copied since the last attempt. */
@@ -309,6 +310,8 @@ bool bi_ack_complete(struct ack *ack, bide_worker *worker)
 
 void bi_ack_abandon(const struct ack *ack, const bide_worker *worker, int cause)
 {
+    assert(ack->op.status != BIDE_PENDING); /* the queue would still own the op */
+
     /* An ack of revoke_jobs() may be abandoned before its first submit: its status is still 0. */
     bool submitted = ack->op.status != BIDE_OK;
     emit(ack, worker, BIDE_WORK_GIVEN_UP, submitted ? ack->op.status : cause,

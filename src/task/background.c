@@ -59,6 +59,7 @@ struct bide_context *bi_background_lock_running(struct worker_thread *thread, ui
                                                 uint64_t token)
 {
     struct bide_context *context = &thread->context;
+    assert(id != 0);
     pthread_mutex_lock(&context->lock);
     if (context->running && context->job.id == id && context->job.token == token)
         return context;

@@ -347,6 +347,7 @@ static size_t truncate_utf8(const char *text, size_t size, size_t max)
     size = max;
     while (size > 0 && ((unsigned char)text[size] & 0xc0) == 0x80)
         size--;
+    assert(size <= max);
     return size;
 }
 
@@ -506,6 +507,7 @@ static int call_handler(bide_context *context)
     /* Middleware may run the handler several times: forget what the last run has set. */
     context->error[0] = 0;
     context->delay_ms = BIDE_KEEP;
+    assert(entry->call != NULL && context->middleware_next == context->worker->middleware_count);
     context->middleware_next++; /* past the end: a handler that calls next() is rejected */
     int outcome = entry->call(context, context->data, entry->function, entry->arg);
     context->middleware_next--;

@@ -67,6 +67,7 @@ static void add_item(struct background *background, struct worker_thread *thread
     bool touch = needs_touch(context, now, now + context->job.ttr_ms * 1000 / 10);
     bool separate = context->touch_refused;
 
+    assert(context->running && !background->pending[BACKGROUND_TOUCH]);
     if (separate && progress)
         touch = false;
 
@@ -151,6 +152,7 @@ int64_t bi_heartbeat_run(struct background *background, int64_t now)
 
 static void apply_touch(struct background *background, size_t index, int64_t now)
 {
+    assert(index < background->item_count);
     const bide_touch_item *item = &background->items[index];
     struct bide_context *context =
         bi_background_lock_running(background->item_threads[index], item->id, item->token);

@@ -95,12 +95,12 @@ static int check_new(bide_worker *worker, const char *topic)
     return BIDE_OK;
 }
 
-/* Creates an entry; NULL on failure, with *code and the last error set. */
-static struct entry *add(bide_worker *worker, const char *topic, int *code)
+/* Adds a copy of the entry, with the topic. */
+static int add(bide_worker *worker, const char *topic, const struct entry *described)
 {
-    *code = check_new(worker, topic);
-    if (*code != BIDE_OK)
-        return NULL;
+    int code = check_new(worker, topic);
+    if (code != BIDE_OK)
+        return code;
 
     /* Allocate everything first: a failure leaves the registry unchanged. */
     struct entry *entry = calloc(1, sizeof(*entry));
@@ -109,11 +109,11 @@ static struct entry *add(bide_worker *worker, const char *topic, int *code)
         (worker->entry_count == worker->entry_room && !grow(worker))) {
         free(entry);
         free(copy);
-        *code = bi_last_error_set(BIDE_ENOMEM, "worker_handle: out of memory");
-        return NULL;
+        return bi_last_error_set(BIDE_ENOMEM, "worker_handle: out of memory");
     }
 
     assert(worker->entry_count < worker->entry_room);
+    *entry = *described;
     entry->topic = copy;
     size_t at = worker->entry_count++, i = at;
     for (; i > 0 && strcmp(worker->sorted[i - 1]->topic, topic) > 0; i--)
@@ -122,7 +122,7 @@ static struct entry *add(bide_worker *worker, const char *topic, int *code)
     worker->entries[at] = entry;
     worker->topics[at] = (bide_slice){copy, strlen(copy)};
     worker->weights[at] = 1;
-    return entry;
+    return BIDE_OK;
 }
 
 void bi_registry_free(bide_worker *worker)
@@ -151,16 +151,9 @@ int bide_worker_handle(bide_worker *worker, const char *topic, bide_handler hand
     bi_last_error_clear();
     if (handler == NULL)
         return bi_last_error_set(BIDE_EINVAL, "worker_handle: handler is NULL");
-
-    int code;
-    struct entry *entry = add(worker, topic, &code);
-    if (entry == NULL)
-        return code;
-
-    entry->call = call_handler;
-    entry->function = (bide_function *)handler;
-    entry->arg = arg;
-    return BIDE_OK;
+    return add(
+        worker, topic,
+        &(struct entry){.call = call_handler, .function = (bide_function *)handler, .arg = arg});
 }
 
 static int check_task(const bide_task *task, const char *call)
@@ -188,17 +181,15 @@ int bide_worker_handle_task(bide_worker *worker, const bide_task *task, bide_han
         return bi_last_error_set(BIDE_EINVAL, "handle: the handler of \"%.60s\" is NULL",
                                  task->name);
 
-    struct entry *entry = add(worker, task->topic, &code);
-    if (entry == NULL)
-        return code;
-
     const bide_type *type = task->type();
-    entry->type = type->raw ? NULL : type; /* bytes are not decoded */
-    entry->call = call;
-    entry->function = function;
-    entry->arg = arg;
-    entry->time_limit_ms = task->time_limit_ms;
-    return BIDE_OK;
+    return add(worker, task->topic,
+               &(struct entry){
+                   .type = type->raw ? NULL : type, /* bytes are not decoded */
+                   .call = call,
+                   .function = function,
+                   .arg = arg,
+                   .time_limit_ms = task->time_limit_ms,
+               });
 }
 
 /* Compares by name and size, not by address: a task in a header has one description per file that

@@ -25,6 +25,7 @@ bool bi_syncer_add(struct background *background, struct ack *ack)
     if (pending == NULL)
         return false;
 
+    assert(ack->id != 0 && !ack->in_flight);
     *pending = *ack;
     ack->result = NULL;
 

@@ -14,6 +14,7 @@
 #include "queue/queue.h"
 #include "util/alloc.h"
 
+#include <assert.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
@@ -224,6 +225,7 @@ static json_t *write_array(struct encoder *encoder, const struct json_path *at,
     const char *values = values_of(field, base);
     size_t count;
 
+    assert(field->shape == BIDE_SHAPE_ARRAY && field->size > 0);
     memcpy(&count, base + field->count_offset, sizeof(count));
     if (values == NULL && count > 0)
         return REJECT(encoder, at, "it is NULL and has %zu elements", count);
@@ -287,6 +289,7 @@ static bide_buf *dump_to_buf(const json_t *json, int digits)
     size_t size = json_dumpb(json, small, sizeof(small), flags);
     void *bytes;
 
+    assert(digits == 15 || digits == 17);
     if (size <= sizeof(small)) /* 0: out of memory */
         return size == 0 ? NULL : bide_buf_new(small, size);
     bide_buf *buf = bi_buf_alloc(size, &bytes);

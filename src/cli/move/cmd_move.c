@@ -260,15 +260,6 @@ static uint64_t counter_of(const struct mover *mover, size_t index)
     return *(const uint64_t *)((const char *)mover + counters[index].offset);
 }
 
-static int print_json(const struct mover *mover)
-{
-    json_t *object = json_object();
-    for (size_t i = 0; i < sizeof(counters) / sizeof(counters[0]); i++)
-        json_object_set_new(object, counters[i].name,
-                            json_integer((json_int_t)counter_of(mover, i)));
-    return bi_cli_print_json(mover->cli, object);
-}
-
 /* The first counter is always printed, the others if they are not 0. */
 static void print_counters(const struct mover *mover)
 {
@@ -304,7 +295,14 @@ static int print_summary(const struct mover *mover, int exit)
                     mover->verified == 1 ? "this job" : "these jobs",
                     mover->verified == 1 ? "it" : "them");
 
-    int printed = mover->cli->json ? print_json(mover) : BI_EXIT_OK;
+    int printed = BI_EXIT_OK;
+    if (mover->cli->json) {
+        json_t *object = json_object();
+        for (size_t i = 0; i < sizeof(counters) / sizeof(counters[0]); i++)
+            json_object_set_new(object, counters[i].name,
+                                json_integer((json_int_t)counter_of(mover, i)));
+        printed = bi_cli_print_json(mover->cli, object);
+    }
     if (exit == BI_EXIT_OK &&
         (mover->from.unreadable > 0 || bi_connect_damage_count(mover->from.queue) > 0))
         exit = BI_EXIT_PARTIAL;

@@ -105,6 +105,7 @@ static struct moved *add_moved(struct mover *mover, const bide_job *job,
         mover->capacity = capacity;
     }
 
+    assert(mover->count < mover->capacity);
     size_t size = bi_job_scan_job_size(job);
     struct moved *moved = &mover->moved[mover->count++];
     *moved = (struct moved){
@@ -149,6 +150,7 @@ static void submit_copy(struct mover *mover, bide_job *job, size_t number)
     struct op_slot *slot =
         bi_ordered_pipeline_get_slot(mover->ordered_pipeline, bi_job_scan_job_size(job));
 
+    assert(mover->moved[number].status == MOVE_PENDING && mover->moved[number].id == job->id);
     slot->job = *job;
     slot->number = number;
     if (bi_transfer_build_op(&mover->restore_target, slot, error)) {
@@ -206,6 +208,7 @@ static void on_peeked(void *user, struct op_slot *slot)
     struct moved *moved = &mover->moved[slot->number];
     int code = slot->op.status;
 
+    assert(!moved->verified && (moved->status == MOVE_PRESENT || moved->status == MOVE_COPIED));
     bi_progress_set(&mover->progress, mover->progress.done + 1);
     if (code == BIDE_OK) {
         struct fingerprint print = fingerprint_of(mover, &slot->job);

@@ -17,20 +17,17 @@ const struct move_tolerance bi_move_index_timeless = {BIDE_TIMESTAMP_MAX_MS, BID
 
 #define PLAIN_FIELDS 5 /* topic, body and what else a beanstalkd keeps of a put */
 
-/* Delayed, ready and reserved jobs become each other without a change of the job. */
-static bide_state stable_state(bide_state state)
-{
-    return state == BIDE_STATE_BURIED || state == BIDE_STATE_DONE ? state : BIDE_STATE_READY;
-}
-
 #define VALUE(kind, name) (uint64_t) job->BI_JOB_MEMBER_##kind(name),
 
 /* Strings are hashed one by one: "ab" and "c" do not hash as "a" and "bc". last_error is not hashed
  * because each queue truncates it at its own max_error_size. */
 static uint64_t hash_job(const struct bi_hash_secret *secret, bool plain, const bide_job *job)
 {
+    /* Delayed, ready and reserved jobs become each other without a change of the job. */
+    bool stays = job->state == BIDE_STATE_BURIED || job->state == BIDE_STATE_DONE;
     const uint64_t fields[] = {
-        stable_state(job->state), bi_keyed_hash_bytes(secret, job->topic, strlen(job->topic)),
+        stays ? job->state : BIDE_STATE_READY,
+        bi_keyed_hash_bytes(secret, job->topic, strlen(job->topic)),
         bi_keyed_hash_bytes(secret, job->body, job->body_size), job->priority,
         (uint64_t)(plain ? (job->ttr_ms + 999) / 1000 : job->ttr_ms),
         /* The PLAIN_FIELDS end here. */

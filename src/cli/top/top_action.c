@@ -119,6 +119,7 @@ static void on_confirm(struct top *top, bool yes)
 {
     struct action *action = &top->action;
 
+    assert(!action->request.pending); /* stage_op() rejects a second action */
     if (!yes) {
         bi_top_window_note(top, STYLE_PLAIN, "Nothing was done.");
         return;

@@ -200,6 +200,7 @@ static void start_load(struct top *top)
 {
     struct job_detail *detail = &top->detail;
 
+    assert(!detail->busy && detail->id != 0);
     detail->busy = true;
     detail->stale = false;
     detail->job_request.op = (bide_op){

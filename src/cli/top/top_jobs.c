@@ -48,6 +48,7 @@ static void publish_rows(struct jobs_list *list)
     const struct job_row *selected = selected_job(list);
     uint64_t id = selected == NULL ? 0 : selected->id;
 
+    assert(!list->stale && list->incoming_count <= BI_TOP_JOBS_MAX);
     memcpy(list->rows, list->incoming, list->incoming_count * sizeof(list->rows[0]));
     list->count = list->incoming_count;
     list->loaded = true;
@@ -132,6 +133,7 @@ static void start_load(struct top *top)
 {
     struct jobs_list *list = &top->jobs;
 
+    assert(!list->busy && !top->jobs.request.pending);
     list->busy = true;
     list->stale = false;
     list->cursor[0] = 0;

@@ -143,6 +143,7 @@ static void append(struct fold *fold, const char *text, size_t size, int columns
     /* Any number of combining characters may follow one column: drop those beyond the buffer. */
     if (fold->size + size > 4 * (size_t)fold->width)
         return;
+    assert(fold->size + size < sizeof(fold->line));
     memcpy(fold->line + fold->size, text, size);
     fold->size += size;
     fold->used += columns;

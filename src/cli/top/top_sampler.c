@@ -63,6 +63,7 @@ static void request_page(struct top *top)
 {
     struct sampler *sampler = &top->sampler;
 
+    assert(sampler->busy && sampler->count <= sampler->capacity);
     if (sampler->capacity < sampler->count + BIDE_BATCH_JOBS) {
         size_t capacity = sampler->count + BIDE_BATCH_JOBS;
         bide_topic_stats *topics = realloc(sampler->topics, capacity * sizeof(*topics));

@@ -193,6 +193,7 @@ void bi_top_window_ask(struct top *top, enum prompt_kind kind,
 /* on_answer may ask the next question, so the prompt is closed before. */
 static void answer_prompt(struct top *top, bool yes)
 {
+    assert(top->prompt.kind != PROMPT_NONE);
     top->prompt.kind = PROMPT_NONE;
     top->prompt.on_answer(top, yes);
 }

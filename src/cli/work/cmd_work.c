@@ -343,7 +343,7 @@ static int run(struct cli *cli)
      * end of the process. */
     if (bide_worker_stop(this_work.worker) == BIDE_OK) {
         bide_worker_free(this_work.worker);
-        plan.runner->close(&this_work);
+        plan.runner->close();
     }
     return exit;
 }

@@ -162,7 +162,7 @@ struct work_runner {
     void (*run)(struct work *work, bide_context *context, const bide_slice *body,
                 struct run_outcome *outcome, struct output *output, char *tail);
     /* After the last job, also if open failed. */
-    void (*close)(struct work *work);
+    void (*close)(void);
 };
 
 extern const struct work_runner bi_work_program;
@@ -198,7 +198,6 @@ struct work {
     const char *const *topics; /* without their weights */
     size_t topic_count;
     bide_worker *worker;
-    void *state; /* of the runner */
 
     int end_fd;                /* readable: start no more jobs */
     int idle_fd;               /* readable: after the end, the last program may have ended */

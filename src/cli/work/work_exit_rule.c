@@ -27,6 +27,7 @@ void bi_work_exit_rule_init(struct exit_rules *rules, bool http)
         {RUN_STATUS, 503, 503, true, ACTION_RETRY},
     };
 
+    _Static_assert(sizeof(hook) <= sizeof(rules->list), "there is room for the built-in rules");
     rules->http = http;
     rules->count = http ? sizeof(hook) / sizeof(hook[0]) : sizeof(program) / sizeof(program[0]);
     memcpy(rules->list, http ? hook : program, rules->count * sizeof(rules->list[0]));
@@ -98,6 +99,7 @@ static bool parse_statuses(const char *text, bool http, struct exit_rule *rule)
 
 bool bi_work_exit_rule_add(struct exit_rules *rules, const char *text, char *error)
 {
+    assert(rules->count > 0 && rules->count <= BI_WORK_EXIT_RULES_MAX);
     struct exit_rule rule;
     char condition[32] = "";
     const char *equals = strchr(text, '=');

@@ -90,6 +90,7 @@ static bool grow(struct output *output, size_t size)
 
 void bi_work_output_add(struct output *output, const void *data, size_t size)
 {
+    assert(output->size <= output->limit && output->size <= output->capacity);
     if (size > output->limit - output->size) {
         size = output->limit - output->size;
         output->truncated = output->limit > 0;

@@ -148,6 +148,7 @@ void bi_work_process_write_input(struct process *process)
 {
     bide_slice *unwritten = &process->unwritten;
 
+    assert(process->in >= 0);
     while (unwritten->size > 0) {
         ssize_t written = write(process->in, unwritten->data, unwritten->size);
         if (written < 0 && errno == EINTR)
@@ -172,6 +173,7 @@ int bi_work_process_reap(const struct process *process)
 {
     int status = 0, reaped;
 
+    assert(process->pid > 0); /* others are children of other jobs */
     do {
         reaped = waitpid(process->pid, &status, 0);
     } while (reaped < 0 && errno == EINTR);

@@ -27,12 +27,12 @@
 extern char **environ;
 
 /* What all runs share. */
-struct program {
+static struct {
     const char **base; /* our environment without the variables of a job */
     size_t base_count;
     char url[BI_URL_MAX + 16];
     sigset_t mask;
-};
+} program;
 
 struct run {
     struct work *work;
@@ -63,35 +63,30 @@ static void reserve_standard_fds(void)
 
 static int open_program(struct work *work)
 {
-    struct program *program = calloc(1, sizeof(*program));
     size_t count = 0;
 
     while (environ[count] != NULL)
         count++;
-    work->state = program;
-    if (program != NULL)
-        program->base = calloc(count + 1, sizeof(*program->base));
-    if (program == NULL || program->base == NULL)
+    program.base = calloc(count + 1, sizeof(*program.base));
+    if (program.base == NULL)
         return bi_cli_error(work->cli, BI_EXIT_FAILED, "out of memory");
 
-    snprintf(program->url, sizeof(program->url), "BIDE_URL=%s", work->cli->child_url);
-    program->base[program->base_count++] = program->url;
+    snprintf(program.url, sizeof(program.url), "BIDE_URL=%s", work->cli->child_url);
+    program.base[program.base_count++] = program.url;
     for (size_t i = 0; i < count; i++)
         if (!bi_work_metadata_is_reserved(environ[i]))
-            program->base[program->base_count++] = environ[i];
+            program.base[program.base_count++] = environ[i];
+    assert(program.base_count <= count + 1);
     /* Before the supervisor blocks signals: programs start with the mask that bide was given. */
-    pthread_sigmask(SIG_SETMASK, NULL, &program->mask);
+    pthread_sigmask(SIG_SETMASK, NULL, &program.mask);
     reserve_standard_fds();
     return BI_EXIT_OK;
 }
 
-static void close_program(struct work *work)
+static void close_program(void)
 {
-    struct program *program = work->state;
-    if (program != NULL)
-        free(program->base);
-    free(program);
-    work->state = NULL;
+    free(program.base);
+    program.base = NULL;
 }
 
 /* ---- starting ---- */
@@ -114,19 +109,18 @@ static bool check_stdout(const struct run *run)
 static int start_once(struct run *run, const bide_slice *body)
 {
     const struct work *work = run->work;
-    const struct program *program = work->state;
     char lines[BI_WORK_METADATA_COUNT][BI_WORK_METADATA_SIZE];
     size_t count = bi_work_metadata_format(run->context, false, lines);
-    const char **environment = malloc((program->base_count + count + 1) * sizeof(*environment));
+    const char **environment = malloc((program.base_count + count + 1) * sizeof(*environment));
 
     if (environment == NULL)
         return ENOMEM;
-    memcpy(environment, program->base, program->base_count * sizeof(*environment));
+    memcpy(environment, program.base, program.base_count * sizeof(*environment));
     for (size_t i = 0; i < count; i++)
-        environment[program->base_count + i] = lines[i];
-    environment[program->base_count + count] = NULL;
+        environment[program.base_count + i] = lines[i];
+    environment[program.base_count + count] = NULL;
 
-    int error = bi_work_process_start(&run->process, work, environment, &program->mask, *body);
+    int error = bi_work_process_start(&run->process, work, environment, &program.mask, *body);
     free(environment);
     return error;
 }
@@ -179,6 +173,7 @@ static void terminate_by_reason(struct run *run)
 
 static void kill_now(struct run *run)
 {
+    assert(run->terminating); /* the outcome is set */
     run->kill_at = BI_WORK_NEVER;
     bi_work_process_signal(&run->process, SIGKILL);
 }

@@ -66,6 +66,7 @@ bool bi_work_report_write(const struct work *work, int fd, const char *data, siz
         ssize_t written = write_chunk(fd, data, size);
         if (written < 0)
             return false;
+        assert((size_t)written <= size);
         data += written;
         size -= (size_t)written;
         if (written == 0 && !wait_for_reader(work, fd, wake_fd, until_us)) {
@@ -214,6 +215,7 @@ void bi_work_report_event(void *user, const bide_work_event *event)
     bool printed = report->verbosity == ALWAYS || (report->verbosity == IF_VERBOSE && cli->verbose);
 
     assert(event->kind < BIDE_WORK_KINDS);
+    assert(!report->ends || event->id != 0);
     atomic_fetch_add(&work->event_counts[event->kind], 1);
     if (printed && !cli->quiet)
         print_line(work, event, report, was_run ? &outcome : NULL);

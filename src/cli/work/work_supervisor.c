@@ -78,6 +78,7 @@ static void begin_stop(struct supervisor *supervisor, int number)
     int64_t timeout_ms = work->plan->stop_timeout_ms;
     uint64_t running = atomic_load(&work->running);
 
+    assert(supervisor->signal == 0 && number > 0); /* a stop begins once */
     supervisor->signal = number;
     supervisor->signaled_at = bi_clock_boot();
     supervisor->stop_at =

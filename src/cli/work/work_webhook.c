@@ -92,10 +92,8 @@ struct http_client {
     char error[CURL_ERROR_SIZE];
 };
 
-struct webhook {
-    pthread_mutex_t lock;
-    struct http_client *free;
-};
+static pthread_mutex_t clients_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct http_client *idle_clients;
 
 struct request {
     struct work *work;
@@ -151,15 +149,13 @@ static void set_fixed_options(struct http_client *client)
     curl.easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L);
 }
 
-static struct http_client *acquire_client(struct work *work)
+static struct http_client *acquire_client(void)
 {
-    struct webhook *webhook = work->state;
-
-    pthread_mutex_lock(&webhook->lock);
-    struct http_client *client = webhook->free;
+    pthread_mutex_lock(&clients_lock);
+    struct http_client *client = idle_clients;
     if (client != NULL)
-        webhook->free = client->next;
-    pthread_mutex_unlock(&webhook->lock);
+        idle_clients = client->next;
+    pthread_mutex_unlock(&clients_lock);
 
     if (client != NULL || (client = calloc(1, sizeof(*client))) == NULL)
         return client;
@@ -173,14 +169,13 @@ static struct http_client *acquire_client(struct work *work)
     return client;
 }
 
-static void release_client(struct work *work, struct http_client *client)
+static void release_client(struct http_client *client)
 {
-    struct webhook *webhook = work->state;
-
-    pthread_mutex_lock(&webhook->lock);
-    client->next = webhook->free;
-    webhook->free = client;
-    pthread_mutex_unlock(&webhook->lock);
+    assert(client->easy != NULL && client->multi != NULL);
+    pthread_mutex_lock(&clients_lock);
+    client->next = idle_clients;
+    idle_clients = client;
+    pthread_mutex_unlock(&clients_lock);
 }
 
 static int open_webhook(struct work *work)
@@ -189,30 +184,21 @@ static int open_webhook(struct work *work)
 
     if (!load_curl(error))
         return bi_cli_error(work->cli, BI_EXIT_FAILED, "%s", error);
-    struct webhook *webhook = calloc(1, sizeof(*webhook));
-    if (webhook == NULL || curl.global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) {
-        free(webhook);
+    if (curl.global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
         return bi_cli_error(work->cli, BI_EXIT_FAILED, "cannot initialise libcurl");
-    }
-    pthread_mutex_init(&webhook->lock, NULL);
-    work->state = webhook;
     return BI_EXIT_OK;
 }
 
-static void close_webhook(struct work *work)
+/* Also after an open that failed: then there are no functions of libcurl. */
+static void close_webhook(void)
 {
-    struct webhook *webhook = work->state;
-
-    if (webhook == NULL)
-        return;
-    for (struct http_client *client = webhook->free, *next; client != NULL; client = next) {
-        next = client->next;
+    while (idle_clients != NULL) {
+        struct http_client *client = idle_clients;
+        idle_clients = client->next;
         free_client(client);
     }
-    pthread_mutex_destroy(&webhook->lock);
-    free(webhook);
-    work->state = NULL;
-    curl.global_cleanup();
+    if (curl.global_cleanup != NULL)
+        curl.global_cleanup();
 }
 
 /* ---- headers ---- */
@@ -441,7 +427,7 @@ static void run_webhook(struct work *work, bide_context *context, const bide_sli
         .head = {.limit = BI_WORK_TAIL_SIZE + 1},
         .limit_at = bi_work_handler_deadline(work, context),
     };
-    struct http_client *client = acquire_client(work);
+    struct http_client *client = acquire_client();
 
     if (client != NULL && build_headers(&request)) {
         while (send_once(&request, client, body, tail))
@@ -452,7 +438,7 @@ static void run_webhook(struct work *work, bide_context *context, const bide_sli
     }
 
     if (client != NULL)
-        release_client(work, client);
+        release_client(client);
     free(request.url);
     curl.slist_free_all(request.headers);
     bi_work_output_done(&request.head);
