@@ -30,7 +30,6 @@ void bi_ack_prepare(struct ack *ack)
 {
     assert(!ack->downgraded || ack->op.kind != BIDE_OP_DONE); /* downgrade() has replaced it */
     assert(ack->id != 0);
-    ack->completed = false;
 
     /* The slices point into the ack, which the syncer has perhaps copied since the last attempt. */
     const bide_slice error = {ack->error, strlen(ack->error)};

@@ -31,7 +31,7 @@ bool bi_syncer_add(struct background *background, struct ack *ack)
 
     /* The copy is a new op, whose private part begins zeroed. */
     memset(&pending->op.private_, 0, sizeof(pending->op.private_));
-    pending->in_flight = pending->completed = false;
+    pending->in_flight = false;
 
     /* A local copy: once the lock is released the background thread may free the ack. */
     int64_t retry_at = pending->retry_at = bi_clock_boot() + pending->retry_delay;
@@ -106,7 +106,6 @@ static int64_t run_one(struct background *background, struct ack *pending, int64
 
     bide_op *const list[1] = {&pending->op};
     pending->op.cq = background->cq;
-    pending->op.done = NULL;
     pending->in_flight = true;
     bi_ack_prepare(pending);
     bide_submit(background->worker->queue, list, 1);

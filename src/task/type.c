@@ -19,8 +19,7 @@ const bide_type *bide_type_of_bytes(void)
 }
 
 #ifndef BIDE_WITH_JSON
-
-static int no_json(const bide_type *type)
+int bi_type_no_json(const bide_type *type)
 {
     return bi_last_error_set(
         BIDE_ENOTSUP,
@@ -28,32 +27,6 @@ static int no_json(const bide_type *type)
         "without",
         type->name);
 }
-
-int bi_type_decode_json(const bide_type *type, const void *data, size_t size,
-                        const struct bi_alloc *alloc, void **value)
-{
-    (void)data;
-    (void)size;
-    (void)alloc;
-    (void)value;
-    return no_json(type);
-}
-
-int bi_type_encode_json(const bide_type *type, const void *value, bide_buf **json)
-{
-    (void)value;
-    (void)json;
-    return no_json(type);
-}
-
-int bi_type_encode_key(const bide_type *type, const char *fields, const void *value, bide_buf **key)
-{
-    (void)fields;
-    (void)value;
-    (void)key;
-    return no_json(type);
-}
-
 #endif
 
 int bi_type_out_of_memory(void)

@@ -26,6 +26,13 @@ int bi_type_encode_json(const bide_type *type, const void *value, bide_buf **jso
 int bi_type_encode_key(const bide_type *type, const char *fields, const void *value,
                        bide_buf **key);
 
+#ifndef BIDE_WITH_JSON
+int bi_type_no_json(const bide_type *type);
+#define bi_type_decode_json(type, ...) bi_type_no_json(type)
+#define bi_type_encode_json(type, ...) bi_type_no_json(type)
+#define bi_type_encode_key(type, ...)  bi_type_no_json(type)
+#endif
+
 /* Sets the last error, and returns BIDE_ENOMEM. */
 int bi_type_out_of_memory(void);
 

@@ -71,7 +71,6 @@ struct ack {
     bool cancelled;      /* the handler was asked to stop by a cancel */
     bool maybe_applied;  /* an attempt ended with BIDE_EUNKNOWN: it may have been applied */
     bool downgraded;     /* uses only commands of a plain beanstalkd */
-    bool completed;      /* the callback of its op has run */
     bide_buf *result;
     char error[TASK_ERROR_SIZE]; /* "": none */
 };
@@ -120,12 +119,12 @@ struct worker_thread {
     bool started;
     bide_cq *cq;
     bide_op reserve_op;
-    bool cancel_sent;   /* the reserve was cancelled: the worker stops */
-    bool reserve_done;  /* the reserve has completed */
-    bool ack_pending;   /* the ack is submitted, and its completion is not processed */
-    uint64_t cancels;   /* background.cancels at the last check */
-    uint64_t gaps;      /* background.gaps when the reserve was submitted */
-    int64_t backoff_ms; /* after a reserve that failed */
+    bool cancel_sent;     /* the reserve was cancelled: the worker stops */
+    bool reserve_pending; /* submitted, and the completion is not processed */
+    bool ack_pending;     /* the same */
+    uint64_t cancels;     /* background.cancels at the last check */
+    uint64_t gaps;        /* background.gaps when the reserve was submitted */
+    int64_t backoff_ms;   /* after a reserve that failed */
     struct ack ack;
     struct bide_context context;
     _Atomic uint64_t runs; /* handlers started */

@@ -6,7 +6,8 @@
  *            one commit, one write to a server. The next handler starts when both have completed.
  *            An ack that failed is then retried at once, not after the next handler has returned.
  *            No job is reserved before a thread is free for it.
- * Threads    Callbacks of the two ops run in bide_cq_wait() on this thread, so they need no lock.
+ * Threads    The two ops have no callbacks: their status is polled after bide_cq_wait(), so that the
+ *            event handler of the program, which an ack calls, may make blocking calls.
  */
 #include "task/worker_internal.h"
 #include "util/clock.h"
@@ -24,22 +25,6 @@
 /* Check interval while too many acks are pending. remove_ack() wakes the thread; this is a
  * fallback. */
 #define ACK_POLL_MS 1000
-
-static void on_ack_completed(bide_op *op)
-{
-    struct worker_thread *thread = op->user;
-    thread->ack.completed = true;
-}
-
-static void on_reserve_completed(bide_op *op)
-{
-    struct worker_thread *thread = op->user;
-    thread->reserve_done = true;
-    /* The handler starts only after the ack: the lease began before it. Otherwise the start of the
-     * handler is near enough, which saves a reading of the clock per job. */
-    if (thread->ack_pending)
-        thread->context.reserved_at = bi_clock_boot();
-}
 
 int bi_worker_thread_init(struct worker_thread *thread, bide_worker *worker)
 {
@@ -72,24 +57,37 @@ static bool is_stopping(const struct worker_thread *thread)
 
 /* ---- the ack ---- */
 
-static void complete_ack(struct worker_thread *thread)
+/* Processes the ack if it has completed. */
+static void poll_ack(struct worker_thread *thread)
 {
     bide_worker *worker = thread->worker;
-    assert(thread->ack_pending);
+
+    if (!thread->ack_pending || thread->ack.op.status == BIDE_PENDING)
+        return;
     thread->ack_pending = false;
     if (!bi_ack_complete(&thread->ack, worker) && !bi_syncer_add(&worker->background, &thread->ack))
         bi_ack_abandon(&thread->ack, worker, BIDE_ENOMEM);
     bi_ack_clear(&thread->ack);
 }
 
-/* Returns after a completion, a wake or the timeout. The callback of the ack only sets a flag: its
- * completion calls the event handler of the program, and blocking calls are rejected in
- * callbacks. */
+static void poll_reserve(struct worker_thread *thread)
+{
+    if (!thread->reserve_pending || thread->reserve_op.status == BIDE_PENDING)
+        return;
+    thread->reserve_pending = false;
+    /* The handler starts only after the ack: the lease began before it. Otherwise the start of the
+     * handler is near enough, which saves a reading of the clock per job. */
+    if (thread->ack_pending)
+        thread->context.reserved_at = bi_clock_boot();
+}
+
+/* Returns after a completion, a wake or the timeout. The reserve first: processing an ack calls the
+ * program, which takes its time. */
 static void wait_for_completion(struct worker_thread *thread, int64_t timeout_ms)
 {
     bide_cq_wait(thread->cq, timeout_ms);
-    if (thread->ack_pending && thread->ack.completed)
-        complete_ack(thread);
+    poll_reserve(thread);
+    poll_ack(thread);
 }
 
 static void await_ack(struct worker_thread *thread)
@@ -105,15 +103,14 @@ static void prepare_reserve(struct worker_thread *thread)
     const bide_worker *worker = thread->worker;
 
     assert(!thread->context.running); /* the reserve writes to its job */
-    thread->reserve_done = thread->cancel_sent = false;
+    thread->reserve_pending = true;
+    thread->cancel_sent = false;
     /* Before the submit: see the ordering in subscriber.c. */
     thread->gaps = atomic_load(&worker->background.gaps);
     thread->context.reserved_at = 0;
 
     thread->reserve_op.kind = BIDE_OP_RESERVE;
     thread->reserve_op.cq = thread->cq;
-    thread->reserve_op.done = on_reserve_completed;
-    thread->reserve_op.user = thread;
     thread->reserve_op.reserve = (bide_reserve_args){
         .topics = worker->topics,
         .topic_count = worker->entry_count,
@@ -134,8 +131,6 @@ static void submit(struct worker_thread *thread, bool ack, bool reserve)
     if (ack) {
         assert(!thread->ack_pending); /* there is one ack */
         thread->ack.op.cq = thread->cq;
-        thread->ack.op.done = on_ack_completed;
-        thread->ack.op.user = thread;
         bi_ack_prepare(&thread->ack);
         thread->ack_pending = true;
         ops[count++] = &thread->ack.op;
@@ -146,18 +141,15 @@ static void submit(struct worker_thread *thread, bool ack, bool reserve)
     }
     bide_submit(thread->worker->queue, ops, count);
 
-    /* An op that completes within submit gets no callback. The ack first: on_reserve_completed()
-     * reads ack_pending. */
-    if (ack && thread->ack.op.status != BIDE_PENDING)
-        complete_ack(thread);
-    if (reserve && thread->reserve_op.status != BIDE_PENDING)
-        on_reserve_completed(&thread->reserve_op);
+    /* Ops that completed within submit. The ack first: poll_reserve() reads ack_pending. */
+    poll_ack(thread);
+    poll_reserve(thread);
 }
 
 /* A stop cancels the reserve. It may have got a job before that: see bi_worker_thread_run(). */
 static void await_reserve(struct worker_thread *thread)
 {
-    while (!thread->reserve_done) {
+    while (thread->reserve_pending) {
         if (is_stopping(thread) && !thread->cancel_sent) {
             thread->cancel_sent = true;
             bide_cancel_op(thread->worker->queue, &thread->reserve_op);

@@ -202,26 +202,13 @@ static int loop(struct top *top)
 
 /* ---- shutdown ---- */
 
-static void cancel(struct top_request *request)
-{
-    if (request->pending)
-        bide_cancel_op(request->top->queue, &request->op);
-}
-
-/* False: replies of a silent server are still outstanding. Only an action is waited for longer,
- * because its second request needs the queue. */
+/* Replies that arrive soon are waited for, and that of an action longer, because its second request
+ * needs the queue. False: replies of a silent server are still outstanding. */
 static bool drain_requests(struct top *top)
 {
     int64_t started_us = bi_clock_boot();
-    struct top_request *const queries[] = {
-        &top->sampler.stats_request, &top->sampler.topics_request, &top->sampler.ping_request,
-        &top->jobs.request,          &top->detail.job_request,     &top->detail.body_request};
 
-    for (size_t i = 0; i < sizeof(queries) / sizeof(queries[0]); i++)
-        cancel(queries[i]);
-    for (size_t i = 0; i < BI_TOP_EXCERPT_FETCHES; i++)
-        cancel(&top->jobs.excerpt_requests[i]);
-
+    assert(top->quit); /* no request but the action's is sent any more */
     /* on_complete() counts `pending` down from within bide_cq_wait(). */
     while (top->pending > 0 && !bi_interrupted() &&
            bi_clock_boot() - started_us <
