@@ -75,10 +75,7 @@ static void report_health(struct background *background, int code, const char *t
 
     if (worker->options.health != NULL)
         worker->options.health(worker->options.user, code, text);
-    if (code == BIDE_OK)
-        bi_worker_set_healthy(worker, UNHEALTHY_PING);
-    else
-        bi_worker_set_unhealthy(worker, UNHEALTHY_PING, code, text);
+    bi_worker_set_health(worker, UNHEALTHY_PING, code, text);
 }
 
 static void complete_ping(struct background *background)

@@ -132,7 +132,8 @@ bool bi_context_end(struct bide_context *context)
     pthread_cond_broadcast(&context->changed); /* another thread may be in bide_context_wait() */
     bool still_owner = !context->given_back;
 
-    /* Under the lock: bi_context_request_stop() must not write to a descriptor that is closed, or reused. */
+    /* Under the lock: bi_context_request_stop() must not write to a descriptor that is closed, or
+     * reused. */
     if (context->fd >= 0)
         close(context->fd);
     context->fd = -1;

@@ -57,11 +57,11 @@ static void remove_ack(bide_worker *worker, struct ack *pending)
 
     /* The count drops below the limit at which worker threads stop reserving. */
     bool wanted = worker->pending_ack_count-- == worker->options.threads;
+    pthread_cond_broadcast(&worker->changed); /* a stop waits for the last ack */
     pthread_mutex_unlock(&worker->lock);
 
     bi_ack_clear(pending);
     free(pending);
-    bi_worker_notify(worker);
     for (uint32_t i = 0; wanted && i < worker->options.threads; i++)
         bi_worker_thread_wake(&worker->threads[i]);
 }

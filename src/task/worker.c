@@ -154,19 +154,20 @@ void bi_worker_emit(const bide_worker *worker, const bide_work_event *event)
     bi_worker_leave(&scope);
 }
 
-void bi_worker_set_unhealthy(bide_worker *worker, int reason, int code, const char *text)
+void bi_worker_set_health(bide_worker *worker, int reason, int code, const char *text)
 {
-    bide_work_event event = {.kind = BIDE_WORK_UNHEALTHY, .code = code, .text = text, .topic = ""};
-    if (atomic_fetch_or(&worker->unhealthy, reason) == 0)
-        bi_worker_emit(worker, &event);
-}
+    bool healthy = code == BIDE_OK;
+    bide_work_event event = {.kind = healthy ? BIDE_WORK_HEALTHY : BIDE_WORK_UNHEALTHY,
+                             .code = code,
+                             .text = healthy ? "" : text,
+                             .topic = ""};
 
-void bi_worker_set_healthy(bide_worker *worker, int reason)
-{
-    bide_work_event event = {.kind = BIDE_WORK_HEALTHY, .text = "", .topic = ""};
     /* Called for every job: the load avoids a locked instruction in the usual case. */
-    if (atomic_load_explicit(&worker->unhealthy, memory_order_relaxed) != 0 &&
-        atomic_fetch_and(&worker->unhealthy, ~reason) == reason)
+    if (healthy && atomic_load_explicit(&worker->unhealthy, memory_order_relaxed) == 0)
+        return;
+    int before = healthy ? atomic_fetch_and(&worker->unhealthy, ~reason)
+                         : atomic_fetch_or(&worker->unhealthy, reason);
+    if (before == (healthy ? reason : 0))
         bi_worker_emit(worker, &event);
 }
 
@@ -175,13 +176,6 @@ void bi_worker_wait_step(pthread_cond_t *changed, pthread_mutex_t *lock, int64_t
     struct timespec until;
     bi_clock_mono_deadline(&until, us < 1000000 ? us : 1000000);
     pthread_cond_timedwait(changed, lock, &until);
-}
-
-void bi_worker_notify(bide_worker *worker)
-{
-    pthread_mutex_lock(&worker->lock);
-    pthread_cond_broadcast(&worker->changed);
-    pthread_mutex_unlock(&worker->lock);
 }
 
 static void raise_stop_fd(const bide_worker *worker)
@@ -440,7 +434,7 @@ int bi_worker_prepare(bide_worker *worker)
 
     /* State that the last run left behind. */
     atomic_store(&worker->stopping, false);
-    bi_worker_set_healthy(worker, atomic_load(&worker->unhealthy));
+    bi_worker_set_health(worker, atomic_load(&worker->unhealthy), BIDE_OK, "");
     uint64_t count;
     ssize_t got = read(worker->stop_fd, &count, sizeof(count));
     (void)got; /* fails if it is not readable */

@@ -228,14 +228,11 @@ const struct entry *bi_registry_lookup(const bide_worker *worker, const char *to
 /* Waits for a change of the condition for this time, at most a second: the condition waits on the
  * monotonic clock, which stops during a suspend. With the lock held. */
 void bi_worker_wait_step(pthread_cond_t *changed, pthread_mutex_t *lock, int64_t us);
-/* Wakes a stop: a condition that it waits for may have changed. */
-void bi_worker_notify(bide_worker *worker);
 void bi_worker_emit(const bide_worker *worker, const bide_work_event *event);
-/* Sets and clears a reason why the worker gets no jobs. Emits UNHEALTHY with the first reason that
- * is set, HEALTHY with the last that is cleared. */
+/* Sets a reason why the worker gets no jobs, or clears it with BIDE_OK. Emits UNHEALTHY with the
+ * first reason that is set, HEALTHY with the last that is cleared. */
 enum { UNHEALTHY_RESERVE = 1, UNHEALTHY_PING = 2 };
-void bi_worker_set_unhealthy(bide_worker *worker, int reason, int code, const char *text);
-void bi_worker_set_healthy(bide_worker *worker, int reason);
+void bi_worker_set_health(bide_worker *worker, int reason, int code, const char *text);
 /* Asks the handler of a job to stop; id 0: all handlers. */
 void bi_worker_request_stop(bide_worker *worker, uint64_t id, bide_reason reason);
 void bi_registry_free(bide_worker *worker);

@@ -187,10 +187,10 @@ static bool has_job(struct worker_thread *thread, bool *finished)
 
     *finished = code == BIDE_CLOSED || (code != BIDE_OK && is_stopping(thread));
     if (code == BIDE_OK || code == BIDE_TIMED_OUT) {
-        bi_worker_set_healthy(thread->worker, UNHEALTHY_RESERVE);
+        bi_worker_set_health(thread->worker, UNHEALTHY_RESERVE, BIDE_OK, "");
         thread->backoff_ms = 0;
     } else if (!*finished) {
-        bi_worker_set_unhealthy(thread->worker, UNHEALTHY_RESERVE, code, thread->reserve_op.error);
+        bi_worker_set_health(thread->worker, UNHEALTHY_RESERVE, code, thread->reserve_op.error);
         back_off(thread);
     }
     return code == BIDE_OK;
