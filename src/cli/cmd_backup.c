@@ -107,14 +107,6 @@ const struct verb bi_verb_backup = {
     .name = "backup",
     .usage = "FILE",
     .summary = "copy the stored queue to a new file",
-    .details =
-        "The copy is a complete queue: open it with --url sqlite:FILE. FILE must not exist.\n"
-        "A server writes the file itself, as its own user, on its machine, and only for\n"
-        "its own user and root on its unix socket. \"bide export\" works with any queue.\n"
-        "\n"
-        "  bide backup --url sqlite:jobs.db jobs-$(date +%F).db\n"
-        "  bide backup ~/jobs.db            from the user server\n"
-        "  bide export > jobs.jsonl         from any other\n",
     .traits = BI_VERB_INTERRUPT,
     .check = check_backup,
     .run = run_backup,
@@ -176,13 +168,6 @@ const struct verb bi_verb_check = {
     .name = "check",
     .usage = "",
     .summary = "verify the stored queue",
-    .details =
-        "Reads everything that is stored and compares it with the queue in memory. The exit\n"
-        "code is 7 if something is wrong. The queue is usable meanwhile. Damaged rows are\n"
-        "never deleted: they are moved to a table of their own, and counted here.\n"
-        "\n"
-        "  bide check\n"
-        "  bide check --url sqlite:jobs.db && echo good\n",
     .traits = BI_VERB_INTERRUPT,
     .run = run_check,
 };

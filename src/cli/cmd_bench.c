@@ -392,15 +392,6 @@ const struct verb bi_verb_bench = {
     .name = "bench",
     .usage = "",
     .summary = "benchmark the queue",
-    .details =
-        "Puts jobs into a topic of its own, reserves and deletes them, and prints the throughput\n"
-        "and the latency of a call (\"many\": a call of up to 100 jobs): median, 90th and 99th\n"
-        "percentile, maximum. The topic is removed at the end, also after Ctrl-C. Other\n"
-        "clients of the queue are slowed down, and slow down the benchmark.\n"
-        "\n"
-        "  bide bench --url sqlite:/tmp/try.db\n"
-        "  bide bench -n 100000 -c 16 --size 1KiB\n"
-        "  bide bench --json | jq .jobs_per_second\n",
     .flags = flags,
     .check = check,
     .traits = BI_VERB_CREATES_FILE | BI_VERB_FINISH, /* the jobs must still be removed */

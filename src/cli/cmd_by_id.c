@@ -13,13 +13,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define IDS_WITH_TOKENS                                                                          \
-    "With -, ids are read from standard input, one per line, each followed by its token if it\n" \
-    "has one.\n"
-#define LINES_WITH_TOKENS \
-    "With -, jobs are read from standard input, one per line: an id, a space and a token.\n"
-#define IDS_FROM_INPUT "With -, ids are read from standard input, one per line.\n"
-
 #define VERB_OF_IDS(name_, row_)                                                       \
     .name = (name_), .usage = "ID...|-", .check = bi_by_id_check, .run = bi_by_id_run, \
     .data = (row_)
@@ -76,13 +69,6 @@ static const struct flag touch_flags[] = {
 const struct verb bi_verb_touch = {
     VERB_OF_LEASE("touch", &touch_row),
     .summary = "extend the lease of a reserved job",
-    .details =
-        "The lease begins again, for the ttr of the job. The exit code is 5 if the lease is\n"
-        "lost, or if it was extended but the job was cancelled (\"bide cancel\"): in both\n"
-        "cases the worker should stop.\n"
-        "\n" LINES_WITH_TOKENS "\n"
-        "  bide touch 12 --token 4294967301\n"
-        "  bide touch 12 --token 4294967301 --progress '40 of 100 pages'\n",
     .flags = touch_flags,
 };
 
@@ -169,13 +155,6 @@ static const struct flag done_flags[] = {
 const struct verb bi_verb_done = {
     VERB_OF_IDS("done", &done_row),
     .summary = "finish jobs and keep their results",
-    .details =
-        "The job and its result are kept for the time given by put --retain, or by --retain\n"
-        "here; without either both are deleted. \"bide wait\" prints the result. Without a\n"
-        "token a reserved job is refused.\n"
-        "\n" IDS_WITH_TOKENS "\n"
-        "  bide done 12 --token 4294967301 --result 'sent' --retain 1d\n"
-        "  ./resize < cat.jpg | bide done 12 --token 4294967301 --result-file -\n",
     .flags = done_flags,
 };
 
@@ -189,13 +168,6 @@ static const struct flag delete_flags[] = {BI_FLAG_TOKEN, BI_FLAGS_END};
 const struct verb bi_verb_delete = {
     VERB_OF_IDS("delete", &delete_row),
     .summary = "delete jobs",
-    .details =
-        "With the token of its lease a reserved job is finished and deleted. Without a token\n"
-        "a reserved job is refused; see \"bide cancel\".\n"
-        "\n" IDS_WITH_TOKENS "\n"
-        "  bide delete 12\n"
-        "  bide delete 12 --token 4294967301\n"
-        "  bide list email --state buried --json | jq .id | bide delete -\n",
     .flags = delete_flags,
 };
 
@@ -238,11 +210,6 @@ static const struct flag release_flags[] = {
 const struct verb bi_verb_release = {
     VERB_OF_LEASE("release", &release_row),
     .summary = "give a reserved job back",
-    .details = "The job is ready again, or delayed. This does not count as a failure; see \"bide\n"
-               "fail\".\n"
-               "\n" LINES_WITH_TOKENS "\n"
-               "  bide release 12 --token 4294967301\n"
-               "  bide release 12 --token 4294967301 --delay 10m --priority 2000\n",
     .flags = release_flags,
 };
 
@@ -282,13 +249,6 @@ static const struct flag fail_flags[] = {
 const struct verb bi_verb_fail = {
     VERB_OF_IDS("fail", &fail_row),
     .summary = "report that jobs failed: they are retried or buried",
-    .details =
-        "The job is retried after its backoff, or buried if its retries are used up (put\n"
-        "--retries). Prints the new state: delayed, ready or buried, or gone if the job was\n"
-        "cancelled. Without a token a reserved job is refused.\n"
-        "\n" IDS_WITH_TOKENS "\n"
-        "  bide fail 12 --token 4294967301 --error 'no answer from the mail server'\n"
-        "  bide fail 12 --token 4294967301 --retry-in 1h\n",
     .flags = fail_flags,
 };
 
@@ -309,13 +269,6 @@ static const struct flag bury_flags[] = {
 const struct verb bi_verb_bury = {
     VERB_OF_IDS("bury", &bury_row),
     .summary = "keep jobs from workers until they are kicked",
-    .details =
-        "A buried job stays in its topic and is not reserved until \"bide kick\". Without a\n"
-        "token a reserved job is refused.\n"
-        "\n" IDS_WITH_TOKENS "\n"
-        "  bide bury 12 --reason 'no such address'\n"
-        "  bide bury 12 --token 4294967301\n"
-        "  bide kick email\n",
     .flags = bury_flags,
 };
 
@@ -361,13 +314,6 @@ static const struct flag update_flags[] = {
 const struct verb bi_verb_update = {
     VERB_OF_IDS("update", &update_row),
     .summary = "change the priority, time, ttr or topic of jobs",
-    .details =
-        "A reserved job is refused. The time can be changed for ready and delayed jobs; the\n"
-        "priority, ttr and topic also for buried and done ones.\n"
-        "\n" IDS_FROM_INPUT "\n"
-        "  bide update 12 --priority 0\n"
-        "  bide update 12 13 --at 'monday 9:00'\n"
-        "  bide list spam --json | jq .id | bide update - --topic quarantine\n",
     .flags = update_flags,
 };
 
@@ -379,11 +325,4 @@ static const struct id_verb cancel_row = {.op = &(bide_op){.kind = BIDE_OP_CANCE
 const struct verb bi_verb_cancel = {
     VERB_OF_IDS("cancel", &cancel_row),
     .summary = "delete jobs, or tell their workers to stop",
-    .details =
-        "A job that is not reserved is deleted. A reserved job is marked: its worker is told\n"
-        "to stop, and the job is deleted when the worker releases, fails or buries it. A\n"
-        "result is kept if the worker finishes the job.\n"
-        "\n" IDS_FROM_INPUT "\n"
-        "  bide cancel 12\n"
-        "  bide cancel 12 13 14\n",
 };

@@ -148,15 +148,6 @@ const struct verb bi_verb_events = {
     .name = "events",
     .usage = "[TOPIC]",
     .summary = "follow the events of jobs",
-    .details = "Prints one line per event: time (UTC), kind, new state of the job, id and topic.\n"
-               "Events that are lost, because the reader is slow or the connection broke, are\n"
-               "counted.\n"
-               "Kinds: put, ready, reserved, released, failed, timed_out, buried, kicked,\n"
-               "updated, cancel_wanted, done, deleted, expired, retired.\n"
-               "\n"
-               "  bide events\n"
-               "  bide events email --kinds failed,buried\n"
-               "  bide events --json | jq 'select(.kind == \"failed\") | .id'\n",
     .flags = flags,
     .traits = BI_VERB_INTERRUPT,
     .check = bi_query_check_topics,

@@ -330,16 +330,6 @@ const struct verb bi_verb_export = {
     .name = "export",
     .usage = "[TOPIC...]",
     .summary = "write jobs as JSON lines",
-    .details =
-        "Each line is one job with all its attributes, in the order of ids. Lines with a\n"
-        "\"kind\" are the header, the pauses of topics and the end. \"bide import\" reads the\n"
-        "format. Jobs that are put or deleted meanwhile may be missing. FILE appears when it\n"
-        "is complete. If a named topic does not exist, nothing is written, and the exit code\n"
-        "is 3.\n"
-        "\n"
-        "  bide export -o jobs.jsonl\n"
-        "  bide export --state buried email | jq -r 'select(.kind == null).last_error'\n"
-        "  bide export | zstd > jobs.jsonl.zst\n",
     .flags = flags,
     .traits = BI_VERB_FINISH,
     .check = check,

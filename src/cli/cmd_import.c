@@ -438,17 +438,6 @@ const struct verb bi_verb_import = {
     .name = "import",
     .usage = "[FILE]",
     .summary = "restore jobs from an export",
-    .details =
-        "Reads FILE, or standard input if FILE is missing or -. Jobs keep their order and get\n"
-        "new ids; reserved jobs become ready. A file is checked as a whole before anything\n"
-        "changes; a stream is imported up to the first invalid line. A line needs \"topic\"\n"
-        "and \"body\"; other attributes have the defaults of put. A second import duplicates\n"
-        "jobs, unless their key is held; \"bide move\" does not.\n"
-        "\n"
-        "  bide import jobs.jsonl\n"
-        "  bide import --dry-run jobs.jsonl\n"
-        "  zstdcat jobs.jsonl.zst | bide import --url sqlite:other.db\n"
-        "  bide export --state buried | jq -c '.state = \"ready\"' | bide import --url URL\n",
     .flags = flags,
     .traits = BI_VERB_CREATES_FILE | BI_VERB_FINISH,
     .run = run,

@@ -131,12 +131,6 @@ const struct verb bi_verb_job = {
     .name = "job",
     .usage = "ID...",
     .summary = "print all attributes of jobs, without the body",
-    .details =
-        "Times are in the local time zone. \"bide peek ID\" prints the body. If some of several\n"
-        "jobs do not exist, the exit code is 7.\n"
-        "\n"
-        "  bide job 12\n"
-        "  bide job 12 13 14 --json | jq .state\n",
     .check = bi_cli_parse_ids,
     .run = run_job,
 };
@@ -235,17 +229,6 @@ const struct verb bi_verb_peek = {
     .name = "peek",
     .usage = "ID|TOPIC",
     .summary = "print the body of a job without reserving it",
-    .details =
-        "The job is given by its id, or it is the first of a topic: the next ready job, or the\n"
-        "delayed job that is due first, or the job that was reserved, buried or done first.\n"
-        "The body is printed byte for byte; on a terminal control characters are shown as\n"
-        "\\xNN. --json prints all attributes of the job. A topic whose name has only digits\n"
-        "needs --state or --key.\n"
-        "\n"
-        "  bide peek 12 > body.bin\n"
-        "  bide peek email                   the next job\n"
-        "  bide peek email --state buried    the job that was buried first\n"
-        "  bide peek email --key order-7 --json\n",
     .flags = peek_flags,
     .check = check_peek,
     .run = run_peek,

@@ -414,25 +414,6 @@ const struct verb bi_verb_list = {
     .name = "list",
     .usage = "[TOPIC]",
     .summary = "list jobs, by topic, state, age, key or text",
-    .details = "Jobs are listed in the order of their ids, unless standard output is a terminal\n"
-               "and more than 10,000 jobs can match (fewer with --text and large bodies). This is\n"
-               "not the order in which jobs are reserved; \"bide peek TOPIC\" shows the next one.\n"
-               "A job that matches all the time is listed exactly once.\n"
-               "\n"
-               "LEFT is the time until a delayed job is ready, a lease ends or a result expires.\n"
-               "With --state buried, ERROR is the first line of the last error; \"bide job\"\n"
-               "prints all of it. A body that is not text (UTF-8 without NUL) is shown as its\n"
-               "size, unless --binary is given; \"bide peek\" and --json have it in full.\n"
-               "\n"
-               "On a terminal the default limit is 100 jobs. If more jobs may follow, the cursor\n"
-               "for --cursor is printed, with --json as a last value {\"cursor\":\"...\"}. If the\n"
-               "topic does not exist, the exit code is 3.\n"
-               "\n"
-               "  bide list email --state buried\n"
-               "  bide list email --state ready,delayed\n"
-               "  bide list --older-than 1d --text ada@example.org\n"
-               "  bide list email --state buried --ids | bide delete -\n"
-               "  bide list email --json --limit 1000 --cursor i3e8\n",
     .flags = flags,
     .traits = BI_VERB_INTERRUPT,
     .check = check,

@@ -93,10 +93,6 @@ const struct verb bi_verb_ping = {
     .name = "ping",
     .usage = "",
     .summary = "check that the queue answers, and measure how fast",
-    .details = "The exit code is 6 if no server answers. ping does not start a user server.\n"
-               "\n"
-               "  bide ping\n"
-               "  bide ping --url beanstalk://queue.example:11300 --count 10 --interval 200ms\n",
     .flags = flags,
     .traits = BI_VERB_INTERRUPT,
     .check = check,

@@ -183,14 +183,6 @@ const struct verb bi_verb_purge = {
     .name = "purge",
     .usage = "TOPIC",
     .summary = "delete all jobs of a topic, or those in some states",
-    .details = "Asks for confirmation, with the number of jobs, unless --yes is given. Without\n"
-               "--state all jobs are deleted, except reserved ones. Jobs that are put meanwhile\n"
-               "stay. If the answer is no, or there is no terminal, nothing is deleted and the\n"
-               "exit code is 2. A topic that does not exist has no jobs: the exit code is 0.\n"
-               "\n"
-               "  bide purge email --state buried\n"
-               "  bide purge email --state buried,done --yes\n"
-               "  bide purge email\n",
     .flags = flags,
     .check = check,
     .run = run,

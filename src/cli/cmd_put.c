@@ -53,34 +53,6 @@ static const struct flag flags[] = {
     BI_FLAGS_END,
 };
 
-static const char details[] =
-    "The body is BODY, each FILE, or standard input, byte for byte, up to 65,535 bytes unless the\n"
-    "server (bided --max-job-size) or the URL of the file (sqlite:jobs.db?max_job_size=16MiB)\n"
-    "allows more. Prints the id of each job.\n"
-    "\n"
-    "--lines, --null and --jsonl put many jobs from standard input or each FILE, as they\n"
-    "arrive, and print their number (--ids: their ids). The body has no newline, but keeps a\n"
-    "carriage return. An empty line is a job with an empty body. A refused line is reported with\n"
-    "its number, the others are put, and the exit status is 7. After an interrupt or a lost\n"
-    "connection, the last line up to which all are stored is reported.\n"
-    "\n"
-    "A job that fails is retried after its backoff, 25 times unless --retries says otherwise, and\n"
-    "then buried. A plain beanstalkd has no such limit: the job is retried forever.\n"
-    "\n"
-    "With --key the put is refused, with exit status 5, if a live job holds the key; --quiet\n"
-    "suppresses the message, which is useful with cron.\n"
-    "\n"
-    "A line of --jsonl has \"body\", \"body_base64\" or \"body_json\" (any JSON), and may have\n"
-    "topic, priority, delay_ms or delay, run_at_ms or at, ttr_ms or ttr, key or key_base64,\n"
-    "replace, key_hold_retained, max_retries, backoff_base_ms or backoff, backoff_max_ms or\n"
-    "backoff_max, expires_at_ms, expires or expires_in, retain_ms or retain. Names without _ms\n"
-    "take strings as the flags do; max_retries -1 is unlimited. Blank lines are skipped.\n"
-    "\n"
-    "  bide put email 'hello'\n"
-    "  bide put email --at 'tomorrow 9:00' < letter.txt\n"
-    "  seq 100000 | bide put numbers --lines\n"
-    "  echo '{\"topic\":\"email\",\"body\":\"hi\",\"delay\":\"5m\"}' | bide put --jsonl\n";
-
 static int check(struct cli *cli)
 {
     bool many = opt.lines || opt.nulls || opt.json;
@@ -186,7 +158,6 @@ const struct verb bi_verb_put = {
     .name = "put",
     .usage = "TOPIC [BODY]",
     .summary = "put jobs into a topic",
-    .details = details,
     .flags = flags,
     .check = check,
     .traits = BI_VERB_CREATES_FILE | BI_VERB_COUNTS_WORDS | BI_VERB_INTERRUPT,

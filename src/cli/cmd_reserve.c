@@ -24,19 +24,6 @@ static const struct flag flags[] = {
     BI_FLAGS_END,
 };
 
-static const char details[] =
-    "Prints the body of the job on standard output, and its id and the token of its lease on\n"
-    "standard error (with --json all on standard output). The lease lasts for the ttr of the job;\n"
-    "\"bide touch\" extends it, and done, delete, release, fail or bury with --token end it. If the\n"
-    "body cannot be written, the job is given back.\n"
-    "\n"
-    "If no job is ready and no --timeout is given, the exit code is 4. Bodies of several jobs are\n"
-    "each ended by a newline; use --json to tell them apart. See also \"bide work\".\n"
-    "\n"
-    "  bide reserve email\n"
-    "  bide reserve email letters --timeout 30s --json\n"
-    "  bide reserve urgent:9 other:1\n";
-
 static int check(struct cli *cli)
 {
     char error[BI_ERRMSG_SIZE];
@@ -193,7 +180,6 @@ const struct verb bi_verb_reserve = {
     .name = "reserve",
     .usage = "TOPIC... | --id ID...",
     .summary = "reserve a job and print its body",
-    .details = details,
     .flags = flags,
     .traits = BI_VERB_INTERRUPT,
     .check = check,

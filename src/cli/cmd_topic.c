@@ -95,17 +95,6 @@ const struct verb bi_verb_kick = {
     .name = "kick",
     .usage = "TOPIC [N] | --id ID...|-",
     .summary = "make buried (or delayed) jobs ready",
-    .details =
-        "Makes the buried jobs of a topic ready, all or N, in the order of burial, and resets\n"
-        "their failures. Prints the number of jobs. Delayed jobs of the topic are kicked only\n"
-        "with --delayed, and only if none is buried. A topic that does not exist has no jobs:\n"
-        "the number is 0, and the exit code 0.\n"
-        "\n"
-        "With --id and -, ids are read from standard input, one per line.\n"
-        "\n"
-        "  bide kick email\n"
-        "  bide kick email 10\n"
-        "  bide kick --id 12 13\n",
     .flags = kick_flags,
     .traits = BI_VERB_COUNTS_WORDS,
     .check = check_kick,
@@ -171,13 +160,6 @@ const struct verb bi_verb_pause = {
     .name = "pause",
     .usage = "TOPIC [DURATION]",
     .summary = "stop reserves from a topic, for a time or until resumed",
-    .details =
-        "Jobs can still be put and inspected, and reserved jobs are not affected. The pause\n"
-        "ends after its duration, or with \"bide resume\".\n"
-        "\n"
-        "  bide pause email 30m\n"
-        "  bide pause email --until 'tomorrow 9:00'\n"
-        "  bide pause email\n",
     .flags = pause_flags,
     .check = check_pause,
     .run = run_pause,
@@ -207,10 +189,6 @@ const struct verb bi_verb_resume = {
     .name = "resume",
     .usage = "TOPIC",
     .summary = "end the pause of a topic",
-    .details =
-        "A topic that is not paused, or does not exist, stays as it is; the exit code is 0.\n"
-        "\n"
-        "  bide resume email\n",
     .check = bi_query_check_topics,
     .run = run_resume,
 };
@@ -250,12 +228,6 @@ const struct verb bi_verb_drain = {
     .name = "drain",
     .usage = "on|off",
     .summary = "refuse new jobs while existing ones are processed",
-    .details = "While a server drains, puts are refused; everything else continues. A restart of\n"
-               "the server ends draining.\n"
-               "\n"
-               "  bide drain on\n"
-               "  bide stats          until no job is left\n"
-               "  bide drain off\n",
     .check = check_drain,
     .run = run_drain,
 };

@@ -203,13 +203,6 @@ const struct verb bi_verb_topics = {
     .name = "topics",
     .usage = "",
     .summary = "list topics with their numbers of jobs",
-    .details = "WAITING is the number of clients that wait for a job, OLDEST the time since the\n"
-               "first ready job became ready, PAUSED the time until the pause ends. Topics are\n"
-               "sorted on a terminal or with --sort; otherwise they are printed as they arrive.\n"
-               "\n"
-               "  bide topics --sort age              the topic that lags most first\n"
-               "  bide topics --names | grep ^mail    names for a script\n"
-               "  bide topics --json | jq .jobs.ready\n",
     .flags = flags,
     .traits = BI_VERB_INTERRUPT,
     .run = run_topics,
@@ -304,14 +297,6 @@ const struct verb bi_verb_stats = {
     .name = "stats",
     .usage = "[TOPIC]",
     .summary = "print statistics of the queue or of a topic",
-    .details =
-        "Prints the number of jobs in each state (urgent: ready with a priority below 1024),\n"
-        "the number of waiting clients, and counters since the queue was opened or the topic\n"
-        "was created.\n"
-        "\n"
-        "  bide stats\n"
-        "  bide stats email\n"
-        "  bide stats email --json | jq .jobs.ready\n",
     .check = bi_query_check_topics,
     .run = run_stats,
 };

@@ -198,19 +198,6 @@ static const struct flag flags[] = {
     BI_FLAGS_END,
 };
 
-static const char details[] =
-    "Waits until each job is done, buried or gone, and prints its result if one was kept (put\n"
-    "--retain, done --result). Results of several jobs are printed in the order of the IDs, each\n"
-    "ended by a newline; use --json to tell them apart.\n"
-    "\n"
-    "Exit codes: 0 done, with or without a result; 2 the server rejects the secret, also after a\n"
-    "reconnect; 3 no such job: cancelled, deleted, purged, expired, never existed, or done before\n"
-    "without a result; 4 timed out; 5 buried; 7 some of several jobs are not done.\n"
-    "\n"
-    "  bide wait 12\n"
-    "  bide wait 12 13 14 --timeout 5m --json\n"
-    "  id=$(bide put thumbnails --retain 1h < cat.jpg) && bide wait $id > small.jpg\n";
-
 static int run(struct cli *cli)
 {
     bool alone = (bide_capabilities(cli->queue) & BIDE_CAN_SHARE) == 0;
@@ -224,7 +211,6 @@ const struct verb bi_verb_wait = {
     .name = "wait",
     .usage = "ID...",
     .summary = "wait until jobs are done and print their results",
-    .details = details,
     .flags = flags,
     .traits = BI_VERB_INTERRUPT,
     .check = bi_cli_parse_ids,

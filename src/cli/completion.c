@@ -255,92 +255,11 @@ static int complete_word(struct cli *cli)
     return offer(cli, line.word_count < usage.count ? usage.name[line.word_count] : "", word, word);
 }
 
-/* ---- the scripts ---- */
-
-static const char bash[] =
-    "# bash completion for bide, made by \"bide completion bash\".\n"
-    "\n"
-    "_bide_add() { # what compgen prints: one a line\n"
-    "    local line\n"
-    "    while IFS= read -r line; do\n"
-    "        COMPREPLY+=(\"$prefix$line\")\n"
-    "    done\n"
-    "}\n"
-    "\n"
-    "_bide() {\n"
-    "    local i word prefix='' line=$COMP_LINE words=()\n"
-    "    # bash has split the line at : and = too: words are what was typed\n"
-    "    for ((i = 0; i <= COMP_CWORD; i++)); do\n"
-    "        word=${COMP_WORDS[i]}\n"
-    "        if ((i == 0)) || [[ $line == [[:space:]]* || -z $line ]]; then\n"
-    "            words+=(\"$word\")\n"
-    "        else\n"
-    "            words[${#words[@]} - 1]+=$word\n"
-    "        fi\n"
-    "        line=${line#\"${line%%[![:space:]]*}\"}\n"
-    "        line=${line#\"$word\"}\n"
-    "    done\n"
-    "    word=${words[${#words[@]} - 1]}\n"
-    "    COMPREPLY=()\n"
-    "    {\n"
-    "        IFS= read -r prefix\n"
-    "        while IFS=$'\\t' read -r line _; do\n"
-    "            if [[ $line == :* ]]; then\n"
-    "                compopt -o filenames 2>/dev/null\n"
-    "                [[ $line != \":program $((${#words[@]} - 2))\" ]] ||\n"
-    "                    _bide_add < <(compgen -c -- \"$word\")\n"
-    "                _bide_add < <(compgen -f -- \"${word#\"$prefix\"}\")\n"
-    "                continue\n"
-    "            fi\n"
-    "            # a topic is never looked at by the shell\n"
-    "            [[ $line != *[!A-Za-z0-9_-]* ]] || printf -v line %q \"$line\"\n"
-    "            [[ $prefix$line != \"$word\"* ]] || COMPREPLY+=(\"$prefix$line\")\n"
-    "        done\n"
-    "    } < <(\"${words[0]}\" completion words -- \"${words[@]:1}\" 2>/dev/null)\n"
-    "    COMPREPLY=(\"${COMPREPLY[@]#\"${word%\"${word##*[:=]}\"}\"}\")\n"
-    "}\n"
-    "\n"
-    "complete -F _bide bide\n";
-
-static const char zsh[] =
-    "#compdef bide\n"
-    "# zsh completion for bide, made by \"bide completion zsh\".\n"
-    "\n"
-    "_bide() {\n"
-    "    local line\n"
-    "    local -a given lines values\n"
-    "    given=(\"${(@Q)words[2,CURRENT-1]}\" \"${(Q)PREFIX}\")\n"
-    "    lines=(\"${(@f)$($words[1] completion words -- \"${given[@]}\" 2>/dev/null)}\")\n"
-    "    compset -p ${#lines[1]}\n"
-    "    for line in \"${(@)lines[2,-1]}\"; do\n"
-    "        case $line in\n"
-    "        :files) _files ;;\n"
-    "        :program*)\n"
-    "            shift $((${line#* } + 1)) words\n"
-    "            ((CURRENT -= ${line#* } + 1))\n"
-    "            _normal\n"
-    "            ;;\n"
-    "        *) values+=(\"${line/$'\\t'/:}\") ;;\n"
-    "        esac\n"
-    "    done\n"
-    "    ((${#values} == 0)) || _describe -t words word values\n"
-    "}\n"
-    "\n"
-    "_bide \"$@\"\n";
-
 /* ---- the verb ---- */
 
-static int print_bash(struct cli *cli)
+static int print_script(struct cli *cli)
 {
-    (void)cli;
-    fputs(bash, stdout);
-    return BI_EXIT_OK;
-}
-
-static int print_zsh(struct cli *cli)
-{
-    (void)cli;
-    fputs(zsh, stdout);
+    fputs(bi_verb_text(strcmp(cli->words[0], "bash") == 0 ? "bide.bash" : "bide.zsh"), stdout);
     return BI_EXIT_OK;
 }
 
@@ -349,8 +268,8 @@ static const struct mode {
     size_t min, max; /* arguments, with the name */
     int (*print)(struct cli *cli);
 } modes[] = {
-    {"bash", 1, 1, print_bash},
-    {"zsh", 1, 1, print_zsh},
+    {"bash", 1, 1, print_script},
+    {"zsh", 1, 1, print_script},
     {"topics", 1, 1, print_topics},
     {"words", 2, BI_WORDS_MAX, complete_word},
 };
@@ -375,20 +294,10 @@ static int run(struct cli *cli)
     return mode->print(cli);
 }
 
-static const char details[] =
-    "An installed bide has its completions installed. Otherwise:\n"
-    "\n"
-    "  source <(bide completion bash)          now, in bash\n"
-    "  bide completion zsh > ~/.zfunc/_bide    for zsh; must be in fpath\n"
-    "\n"
-    "\"bide completion topics\" prints the topics of a server. It gives up after two seconds.\n"
-    "The scripts call \"bide completion words -- WORD...\", which completes the last word.\n";
-
 const struct verb bi_verb_completion = {
     .name = "completion",
     .usage = "bash|zsh|topics",
     .summary = "print a shell completion script",
-    .details = details,
     .traits = BI_VERB_NO_QUEUE | BI_VERB_NO_CONFIG | BI_VERB_COUNTS_WORDS,
     .check = check,
     .run = run,

@@ -512,13 +512,6 @@ int bi_user_server_start(const struct cli *cli, struct user_server *server)
 
 /* ---- bide stop ---- */
 
-static const char details[] =
-    "Stops the server that bide started for you because no other server answered. It completes\n"
-    "the current operations. The jobs stay in its file, and the next command that needs the\n"
-    "server starts it again. Other servers are not affected.\n"
-    "\n"
-    "  bide stop\n";
-
 /* Waits for the end of the process, so that the file is free afterwards. */
 static int wait_for_exit(const struct cli *cli, int process, pid_t pid)
 {
@@ -565,7 +558,6 @@ const struct verb bi_verb_stop = {
     .name = "stop",
     .usage = "",
     .summary = "stop the user server, which bide started",
-    .details = details,
     .traits = BI_VERB_NO_QUEUE | BI_VERB_FINISH,
     .run = run,
 };

@@ -29,6 +29,16 @@ const struct verb *bi_verb_find(const char *name)
     return NULL;
 }
 
+const char *bi_verb_text(const char *name)
+{
+    const struct embedded_text *text = bi_embedded_texts;
+
+    while (text->name != NULL && strcmp(text->name, name) != 0)
+        text++;
+    assert(text->name != NULL);
+    return text->text;
+}
+
 /* Verbs of other programs, and their names here. */
 static const struct {
     const char *name, *replacement;
@@ -119,23 +129,6 @@ int bi_verb_check_words(const struct cli *cli, size_t min, size_t max)
 #define COLUMN 26
 #define WIDTH  79
 
-static const char intro[] = "Usage: bide [FLAGS] VERB [ARGUMENTS]\n"
-                            "\n"
-                            "A job queue for deferred work.\n"
-                            "\n"
-                            "  bide put email 'hello'                     put a job into a topic\n"
-                            "  bide work email -- ./send                  run ./send for each job\n"
-                            "  bide put email --delay 1h30m < letter.txt  put a delayed job\n"
-                            "  bide top                                   watch the queue\n";
-
-static const char footer[] =
-    "\n"
-    "The queue is given by --url, $BIDE_URL or the config file. Otherwise it is the\n"
-    "server of this machine, or a user server, which bide starts when needed. For a\n"
-    "server with a secret: --url 'beanstalk://HOST:PORT?secret_file=PATH'.\n"
-    "\n"
-    "See \"bide help VERB\" for the flags of a verb, and bide(1).\n";
-
 /* Prints words, wrapped at WIDTH; lines after the first are indented. column: the current column. */
 static void wrap(FILE *to, const char *text, size_t size, size_t column, size_t indent)
 {
@@ -196,13 +189,13 @@ static void print_details(FILE *to, const char *text)
 
 void bi_verb_print_help(FILE *to)
 {
-    fputs(intro, to);
+    fputs(bi_verb_text("bide"), to);
 #define PRINT_HEADING(text_) fprintf(to, "\n%s:\n", text_);
 #define PRINT_VERB(name_)    fprintf(to, "  %-12s%s\n", bi_verb_##name_.name, bi_verb_##name_.summary);
     BI_VERBS(PRINT_HEADING, PRINT_VERB)
     fputs("\nFlags of every verb:\n", to);
     print_flags(to, bi_verb_common_flags(NULL));
-    fputs(footer, to);
+    fprintf(to, "\n%s", bi_verb_text("bide, at the end"));
 }
 
 void bi_verb_print_verb_help(FILE *to, const struct verb *verb)
@@ -216,10 +209,8 @@ void bi_verb_print_verb_help(FILE *to, const struct verb *verb)
     }
     fputs("\nFlags of every verb:\n", to);
     print_flags(to, bi_verb_common_flags(NULL));
-    if (verb->details != NULL) {
-        fputc('\n', to);
-        print_details(to, verb->details);
-    }
+    fputc('\n', to);
+    print_details(to, bi_verb_text(verb->name));
 }
 
 /* ---- the verb ---- */
@@ -244,10 +235,6 @@ const struct verb bi_verb_help = {
     .name = "help",
     .usage = "[VERB]",
     .summary = "print help, for bide or for a verb",
-    .details = "\"bide VERB --help\" prints the same.\n"
-               "\n"
-               "  bide help\n"
-               "  bide help put\n",
     .traits = BI_VERB_NO_QUEUE | BI_VERB_NO_CONFIG,
     .run = run,
 };

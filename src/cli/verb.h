@@ -3,7 +3,7 @@
  * verb - the table of verbs, and the help.
  *
  * The rows are in cmd_*.c, completion.c, user_server.c and verb.c. Help, completion and the number of
- * arguments come from them.
+ * arguments come from them. The text of `bide help VERB` below the flags is in help.txt.
  */
 #ifndef BI_VERB_H
 #define BI_VERB_H
@@ -23,8 +23,6 @@ struct verb {
     const char *name;
     const char *usage;        /* arguments: "TOPIC [BODY...]"; their number is checked */
     const char *summary;      /* one line, lower case, without a full stop */
-    const char *details;      /* text of `bide help VERB` below the flags: paragraphs, then
-                            examples; ends with a newline. NULL: none */
     const struct flag *flags; /* ends with BI_FLAGS_END; NULL: none */
     unsigned traits;
     const void *data;     /* for check and run that several verbs share */
@@ -58,6 +56,15 @@ struct verb {
 #define BI_VERB_DECLARE(name_) extern const struct verb bi_verb_##name_;
 BI_VERBS(BI_VERB_NO_HEADING, BI_VERB_DECLARE)
 #undef BI_VERB_DECLARE
+
+/* A part of help.txt, or a completion script; tools/embed.awk makes a table of them, which ends with the
+ * name NULL. */
+struct embedded_text {
+    const char *name, *text;
+};
+extern const struct embedded_text bi_embedded_texts[];
+/* Returns the text of a name, which must exist. */
+const char *bi_verb_text(const char *name);
 
 /* Returns the verb of an index from 0; NULL after the last. */
 const struct verb *bi_verb_get(size_t index);

@@ -355,21 +355,6 @@ const struct verb bi_verb_move = {
     .name = "move",
     .usage = "FROM TO",
     .summary = "copy all jobs from one queue to another, and verify the copies",
-    .details = "FROM and TO are URLs. Jobs keep their state, times, counters, texts, results\n"
-               "and order, and get new ids; paused topics stay paused. Jobs that TO has already\n"
-               "are not copied again: a move that was interrupted or killed is resumed by the\n"
-               "same command. At the end every copy is read and compared. FROM is not changed\n"
-               "unless --remove is given. Stop all consumers of both queues during a move.\n"
-               "\n"
-               "FROM or TO may be a beanstalkd. Its creation times do not identify a job, so a\n"
-               "job that was in TO before may be a copy or another job with the same content. It\n"
-               "is not copied again, and --remove deletes only the jobs that the same run has\n"
-               "copied: give --remove at once, with an empty TO. The exit code is 7 if others\n"
-               "remain.\n"
-               "\n"
-               "  bide move beanstalk://old:11300 beanstalk://new:11300\n"
-               "  bide move sqlite:jobs.db beanstalk://127.0.0.1:11300\n"
-               "  bide move --remove beanstalk://127.0.0.1:11300 sqlite:jobs.db\n",
     .flags = flags,
     .traits = BI_VERB_NO_QUEUE,
     .check = check,

@@ -283,15 +283,6 @@ const struct verb bi_verb_top = {
     .name = "top",
     .usage = "",
     .summary = "live view of the queue: topics, rates, jobs",
-    .details =
-        "A full-screen view that refreshes itself. Enter opens a topic, then a job; ? lists\n"
-        "all keys: sort, filter, kick, pause, purge, bury, delete. Every change asks for\n"
-        "confirmation. q goes back, and quits. Jobs are in the order of \"bide list\", which\n"
-        "is not the order in which they are reserved.\n"
-        "\n"
-        "  bide top\n"
-        "  bide top --interval 5s --sort buried\n"
-        "  bide top --url beanstalk://queue.example.org:11300 --filter mail\n",
     .flags = flags,
     .traits = BI_VERB_INTERRUPT,
     .check = check,

@@ -62,62 +62,6 @@ static const struct flag flags[] = {
     BI_FLAGS_END,
 };
 
-static const char details[] =
-    "Runs the program once per job, in a process group of its own, with the body on\n"
-    "standard input. Its output is passed through. Its environment has BIDE_ID,\n"
-    "BIDE_TOPIC, BIDE_ATTEMPT (from 1), BIDE_LAST (1: a failure buries the job),\n"
-    "BIDE_PRIORITY, BIDE_KEY (or BIDE_KEY_BASE64), BIDE_TTR_MS, BIDE_CREATED_MS,\n"
-    "BIDE_RESERVES, BIDE_FAILURES, BIDE_MAX_RETRIES, BIDE_TOKEN, and BIDE_URL for bide\n"
-    "itself; not a secret, only the name of its file (secret_file).\n"
-    "\n"
-    "The exit status decides what happens to the job:\n"
-    "  0             done\n"
-    "  75            retry: again after --retry-delay; does not count as a failure\n"
-    "  other status  fail: again after the backoff of the job, or buried after its\n"
-    "                last retry; the end of standard error is the reason\n"
-    "  signal        fail\n"
-    "  timeout       fail; SIGTERM to the group, SIGKILL after --grace\n"
-    "--on adds a rule: STATUS is 3, 10-20, signal, SIGSEGV or timeout; ACTION is done,\n"
-    "fail, retry or bury; the last rule that matches wins.\n"
-    "\n"
-    "The lease is extended while the program runs. Its time limit is the ttr of the job,\n"
-    "or --timeout. The program is stopped when the job is cancelled or its lease is\n"
-    "lost: the queue did not answer for a whole ttr, or no longer knows the lease.\n"
-    "Processes that the program leaves behind continue; bide reads their output for at\n"
-    "most a second.\n"
-    "\n"
-    "--keep-output stores standard output as the result of the job (bide wait, bide\n"
-    "job), for the retention of the job, else for --retain. Output beyond --keep-size\n"
-    "is cut, with a note at its end.\n"
-    "\n"
-    "--http posts each job: the body, and the variables above as headers (Bide-Id;\n"
-    "without the token). 2xx is done; 429, and 503 with Retry-After, postpone the job by\n"
-    "Retry-After, at most a day; any other status, and no response within the time\n"
-    "limit, is a failure. --on accepts 404, 500-599, 5xx, error (no connection) and\n"
-    "timeout; a rule for 4xx includes 429, so add a rule for 429 after it. A redirect\n"
-    "is a failure; --follow follows it on the same scheme, host and port, or from http\n"
-    "to https of the same host: bodies and headers go to no other server.\n"
-    "\n"
-    "SIGINT or SIGTERM stops: no more jobs are started, running programs continue. After\n"
-    "--stop-timeout, or at a second Ctrl-C, they are stopped and their jobs given back\n"
-    "unchanged. If bide itself is killed (SIGKILL), programs continue, and their jobs\n"
-    "run again after their ttr.\n"
-    "\n"
-    "--until-empty does not wait for delayed jobs, nor for jobs of paused topics.\n"
-    "\n"
-    "--json prints one object per finished job on standard output; the standard output\n"
-    "of programs goes to standard error.\n"
-    "\n"
-    "Exit status: 0, also after a signal. With --until-empty, --count or --once: 7 if a\n"
-    "job failed or its outcome could not be recorded, 130 or 143 after a signal. 1 if\n"
-    "the program cannot be started any more, 141 if standard output was closed; started\n"
-    "jobs are given back.\n"
-    "\n"
-    "  bide work urgent:9 normal:1 -- ./send\n"
-    "  bide work video -j 2 --timeout 1h --on 65=bury -- ./convert --fast\n"
-    "  bide work orders --http https://example.org/hook --on 4xx=bury --on 429=retry\n"
-    "  bide work numbers --until-empty --keep-output -- wc -c\n";
-
 static struct work this_work; /* the only one of the process */
 static char topic_names[BI_WORDS_MAX][BIDE_TOPIC_MAX + 1];
 static const char *topics[BI_WORDS_MAX];
@@ -352,7 +296,6 @@ const struct verb bi_verb_work = {
     .name = "work",
     .usage = "TOPIC[:WEIGHT]... -- PROGRAM [ARGUMENT...]",
     .summary = "run a program or call a web hook for each job of topics",
-    .details = details,
     .flags = flags,
     .traits = BI_VERB_PROGRAM | BI_VERB_CREATES_FILE,
     .log = on_log,
