@@ -113,7 +113,7 @@ static bool is_resting(void)
 
 static void check_conn(struct conn *conn)
 {
-    const struct request *head = bi_beanstalk_conn(conn)->pipeline_head;
+    const struct request *head = STAILQ_FIRST(&bi_beanstalk_conn(conn)->pipeline);
     if (conn->quit || conn->dead || conn->paused)
         return;
     if (head != NULL) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "unit.h"
 
-#include "server/beanstalk/tag_table.h"
+#include "server/beanstalk/beanstalk.h"
 #include "util/hash.h"
 
 #include <stdlib.h>

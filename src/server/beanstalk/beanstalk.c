@@ -57,6 +57,7 @@ static int start(struct server *server, void **state_out, char *error)
     struct bi_hash_secret secret;
     bi_keyed_hash_generate_secret(&secret);
     beanstalk->server = server;
+    STAILQ_INIT(&beanstalk->spare);
     beanstalk->lease_hash_seed = bi_keyed_hash_derive_secret(&secret, 1).key[0];
     bi_tubes_init(&beanstalk->tubes, &secret);
     bi_tubes_init(&beanstalk->orphans, &secret);
@@ -93,6 +94,10 @@ static bool open(struct conn *base)
         return false;
     }
 
+    STAILQ_INIT(&conn->pipeline);
+    STAILQ_INIT(&conn->unsent_many);
+    STAILQ_INIT(&conn->unreplied);
+    STAILQ_INIT(&conn->unsent);
     conn->beanstalk = beanstalk;
     conn->session.used = tube;
     conn->session.hash_seed = beanstalk->lease_hash_seed;
@@ -117,13 +122,14 @@ static void written(struct conn *conn)
 static void on_alarm(struct conn *base)
 {
     struct beanstalk_conn *conn = bi_beanstalk_conn(base);
-    if (conn->pipeline_head == NULL)
+    struct request *head = STAILQ_FIRST(&conn->pipeline);
+    if (head == NULL)
         return;
 
     /* libevent's clock has a resolution of milliseconds. A timer that fires early is armed
      * again. */
     if (bi_beanstalk_jobs_is_deadline_soon(conn))
-        bi_request_cancel(conn->pipeline_head, CANCEL_DEADLINE_SOON);
+        bi_request_cancel(head, CANCEL_DEADLINE_SOON);
     else
         bi_beanstalk_jobs_arm_deadline(conn);
 }
@@ -232,7 +238,8 @@ static void forget(struct conn *base)
 {
     const struct beanstalk_conn *conn = bi_beanstalk_conn(base);
     struct beanstalk *beanstalk = conn->beanstalk;
-    assert(conn->rpcs == NULL && conn->pipeline_head == NULL && conn->many_head == NULL);
+    assert(LIST_EMPTY(&conn->rpcs) && STAILQ_EMPTY(&conn->pipeline));
+    assert(STAILQ_EMPTY(&conn->unsent_many) && STAILQ_EMPTY(&conn->unsent));
     assert(conn->incoming == NULL && conn->session.used == NULL);
     assert(beanstalk->producers >= conn->producer && beanstalk->workers >= conn->worker);
 

@@ -19,15 +19,44 @@
 #include "op/op_codec.h"
 #include "server/beanstalk/beanstalk_parse.h"
 #include "server/beanstalk/session.h"
-#include "server/beanstalk/tag_table.h"
 #include "server/server_internal.h"
+
+#include <sys/queue.h>
 
 #define DEADLINE_SOON_US INT64_C(1000000) /* before the end of a lease: reply DEADLINE_SOON */
 
-struct rpc;
-struct unsent_many;
-
 extern const struct protocol bi_beanstalk_protocol;
+
+STAILQ_HEAD(request_queue, request);
+STAILQ_HEAD(unsent_queue, unsent_many);
+STAILQ_HEAD(rpc_queue, rpc);
+LIST_HEAD(rpc_list, rpc);
+LIST_HEAD(subscription_list, subscription);
+TAILQ_HEAD(tag_bucket, tag_link);
+
+/*
+ * The pending and parked calls of a connection, by the tags that its client chose.
+ *
+ * A client may use a tag for several calls. The latest call of a tag is found first; when it is
+ * removed, the one before it. Each table has its own random hash secret, so a client cannot choose
+ * tags that share a bucket.
+ *
+ * Ownership  Links are embedded in the calls. An empty table may have no memory.
+ * Failure    Only add can fail (out of memory); the links are then unchanged.
+ * Cost       Add, find and remove O(1). Calls that share a tag are in one bucket, the latest first.
+ */
+struct tag_link {
+    uint64_t tag;
+    bool linked;
+    TAILQ_ENTRY(tag_link) in_bucket;
+};
+
+struct tag_table {
+    struct tag_bucket *buckets;
+    size_t room; /* buckets, a power of two, or 0 */
+    size_t count;
+    struct bi_hash_secret secret;
+};
 
 /* The protocol in one server. */
 struct beanstalk {
@@ -38,7 +67,7 @@ struct beanstalk {
     struct tubes orphans;     /* topics of calls in flight whose connections are closed */
     uint64_t lease_hash_seed; /* of the lease tables of sessions */
 
-    struct request *spare; /* free list of requests */
+    struct request_queue spare; /* free requests */
     size_t spare_count;
     struct op_bytes rpc_reply; /* buffer to encode replies to calls */
     bool resubmitting;         /* a parked call is being resubmitted */
@@ -79,21 +108,21 @@ struct beanstalk_conn {
 
     struct session session;
     bool producer, worker;
-    struct request *pipeline_head, *pipeline_tail;
-    uint32_t applied;                          /* reserves whose jobs are not in the session yet */
-    size_t listing_bytes;                      /* of a listing that is being collected */
-    struct unsent_many *many_head, *many_tail; /* replies to reserve-many that are not sent, */
-    size_t many_bytes;                         /* and their memory */
+    struct request_queue pipeline;
+    uint32_t applied;                /* reserves whose jobs are not in the session yet */
+    size_t listing_bytes;            /* of a listing that is being collected */
+    struct unsent_queue unsent_many; /* replies to reserve-many that are not sent, */
+    size_t many_bytes;               /* and their memory */
 
-    struct rpc *rpcs;                            /* in flight */
-    struct tag_table tags;                       /* of rpcs, and of parked ones */
-    bool has_uncancelled;                        /* some rpcs are not cancelled yet after the end */
-    size_t rpc_bytes;                            /* memory of calls until their reply */
-    uint32_t waiter_count;                       /* calls in flight that may wait */
-    struct rpc *unreplied_head, *unreplied_tail; /* completed; replies wait for room in output */
-    struct rpc *unsent_head, *unsent_tail; /* replies with leases that are not sent completely */
-    struct tubes topic_refs;               /* references to topics, made by calls */
-    struct subscription *subscriptions;
+    struct rpc_list rpcs;       /* in flight */
+    struct tag_table tags;      /* of rpcs, and of parked ones */
+    bool has_uncancelled;       /* some rpcs are not cancelled yet after the end */
+    size_t rpc_bytes;           /* memory of calls until their reply */
+    uint32_t waiter_count;      /* calls in flight that may wait */
+    struct rpc_queue unreplied; /* completed; replies wait for room in output */
+    struct rpc_queue unsent;    /* replies with leases that are not sent completely */
+    struct tubes topic_refs;    /* references to topics, made by calls */
+    struct subscription_list subscriptions;
     uint32_t subscription_count, subscriptions_pending; /* feeds, and subscribe calls in flight */
     uint64_t last_subscription;                         /* the last number assigned to a feed */
 };
@@ -111,7 +140,7 @@ struct request {
     bide_op op;
     struct beanstalk *beanstalk;
     struct beanstalk_conn *conn; /* NULL: closed, or a request without a client */
-    struct request *next;
+    STAILQ_ENTRY(request) next;  /* in a pipeline, or spare */
     /* Writes the reply. False: the request is submitted again and stays at the head. */
     bool (*reply)(struct request *request);
     /* Writes the reply of an op that has succeeded, for bi_beanstalk_verb_reply(); NULL: text. */
@@ -304,6 +333,16 @@ void bi_rpc_topic_ref_settle(struct beanstalk *beanstalk, struct tube *orphan, i
                              bool done);
 /* Releases one reference of a closed connection. False if there is none left. */
 bool bi_rpc_topic_ref_drop_one(struct beanstalk_conn *conn);
+
+/* ---- tag_table.c ---- */
+
+bool bi_tag_table_add(struct tag_table *table, struct tag_link *link, uint64_t tag);
+/* Does nothing for a link that is not in a table. */
+void bi_tag_table_remove(struct tag_table *table, struct tag_link *link);
+/* Returns the latest link of the tag, or NULL. */
+struct tag_link *bi_tag_table_find(const struct tag_table *table, uint64_t tag);
+/* Frees the buckets. Requires an empty table. */
+void bi_tag_table_done(struct tag_table *table);
 
 /* ---- rpc.c ---- */
 

@@ -153,7 +153,7 @@ const char *bi_beanstalk_ext_put_many(struct request *request, const struct comm
 /* The leases of a reply that the socket has not accepted yet. If the connection closes before that,
  * the client does not know their tokens: without this record the jobs would be lost until ttr. */
 struct unsent_many {
-    struct unsent_many *next;
+    STAILQ_ENTRY(unsent_many) next;
     uint64_t end; /* end offset of the reply in the output stream */
     size_t count;
     struct {
@@ -168,34 +168,26 @@ static size_t unsent_size(size_t count)
     return sizeof(*unsent) + count * sizeof(unsent->leases[0]);
 }
 
-/* Requires that the whole reply is in the output. */
-static void keep_unsent(struct beanstalk_conn *conn, struct unsent_many *unsent)
-{
-    unsent->end = conn->base.output.sent_total + bi_output_left(&conn->base.output);
-    unsent->next = NULL;
-    *(conn->many_head != NULL ? &conn->many_tail->next : &conn->many_head) = unsent;
-    conn->many_tail = unsent;
-    conn->many_bytes += unsent_size(unsent->count);
-}
-
 static void forget_unsent(struct beanstalk_conn *conn)
 {
-    struct unsent_many *unsent = conn->many_head;
+    struct unsent_many *unsent = STAILQ_FIRST(&conn->unsent_many);
     assert(unsent != NULL && conn->many_bytes >= unsent_size(unsent->count));
-    conn->many_head = unsent->next;
+    STAILQ_REMOVE_HEAD(&conn->unsent_many, next);
     conn->many_bytes -= unsent_size(unsent->count);
     free(unsent);
 }
 
 void bi_beanstalk_sent(struct beanstalk_conn *conn)
 {
-    while (conn->many_head != NULL && conn->many_head->end <= conn->base.output.sent_total)
+    const struct unsent_many *first;
+    while ((first = STAILQ_FIRST(&conn->unsent_many)) != NULL &&
+           first->end <= conn->base.output.sent_total)
         forget_unsent(conn);
 }
 
 bool bi_beanstalk_drop_unsent(struct beanstalk_conn *conn)
 {
-    const struct unsent_many *unsent = conn->many_head;
+    const struct unsent_many *unsent = STAILQ_FIRST(&conn->unsent_many);
     if (unsent == NULL)
         return false;
 
@@ -262,7 +254,11 @@ static void write_reserve_many(struct request *request)
         unsent->leases[i].token = jobs[i].token;
         bide_job_clear(&jobs[i]);
     }
-    keep_unsent(request->conn, unsent);
+
+    /* The whole reply is in the output. */
+    unsent->end = output->sent_total + bi_output_left(output);
+    STAILQ_INSERT_TAIL(&request->conn->unsent_many, unsent, next);
+    request->conn->many_bytes += unsent_size(count);
     /* Now: more replies may follow before the connection is written. */
     bi_conn_update_memory(&request->conn->base);
 }

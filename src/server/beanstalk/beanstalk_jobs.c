@@ -77,7 +77,7 @@ static void write_reserved(struct request *request)
     /* The lease began when the op completed. The reply may be written much later. */
     int64_t deadline = request->completed_at + job->left_ms * 1000;
     bool has_retry_limit = job->max_retries != BIDE_NO_RETRY_LIMIT;
-    assert(conn->pipeline_head == request);
+    assert(STAILQ_FIRST(&conn->pipeline) == request);
 
     /* Without a lease in the session the client could neither finish the job nor lose it by
      * disconnecting, so it is given back at once. */
@@ -130,7 +130,7 @@ static bool wait_for_job(struct request *request)
 
     /* A closing connection is not read: a reserve that waits would not notice that the client is
      * gone. */
-    assert(conn->pipeline_head == request && request->blocking);
+    assert(STAILQ_FIRST(&conn->pipeline) == request && request->blocking);
     bool waits = request->timeout_ms != 0 && !conn->base.half_closed && !conn->base.quit;
     bool deadline_soon = bi_beanstalk_jobs_is_deadline_soon(conn);
 

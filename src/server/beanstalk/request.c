@@ -27,11 +27,11 @@ static const struct server_op_type request_type;
 struct request *bi_request_new(struct beanstalk *beanstalk, struct beanstalk_conn *conn,
                                bide_op_kind kind, bool (*reply)(struct request *request))
 {
-    struct request *request = beanstalk->spare;
+    struct request *request = STAILQ_FIRST(&beanstalk->spare);
 
     if (request != NULL) {
         assert(beanstalk->spare_count > 0);
-        beanstalk->spare = request->next;
+        STAILQ_REMOVE_HEAD(&beanstalk->spare, next);
         beanstalk->spare_count--;
     } else {
         request = calloc(1, sizeof(*request));
@@ -49,7 +49,6 @@ struct request *bi_request_new(struct beanstalk *beanstalk, struct beanstalk_con
     request->op.private_.order = conn == NULL ? 0 : conn->base.order;
     request->base.abandoned = false;
     request->conn = conn;
-    request->next = NULL;
     request->reply = reply;
     request->write = NULL;
     request->finished = request->early = request->blocking = request->speculative = false;
@@ -76,8 +75,7 @@ void bi_request_free(struct request *request)
         free(request);
         return;
     }
-    request->next = beanstalk->spare;
-    beanstalk->spare = request;
+    STAILQ_INSERT_HEAD(&beanstalk->spare, request, next);
     beanstalk->spare_count++;
 }
 
@@ -99,12 +97,7 @@ static void append_to_pipeline(struct request *request)
 {
     struct beanstalk_conn *conn = request->conn;
 
-    if (conn->pipeline_tail != NULL)
-        conn->pipeline_tail->next = request;
-    else
-        conn->pipeline_head = request;
-    conn->pipeline_tail = request;
-
+    STAILQ_INSERT_TAIL(&conn->pipeline, request, next);
     assert(!request->speculative || request->blocking);
     conn->base.load.pipelined++;
     conn->base.load.blocking += request->blocking;
@@ -122,7 +115,7 @@ void bi_request_enqueue_completed(struct request *request)
 {
     request->finished = true;
     append_to_pipeline(request);
-    if (request->conn->pipeline_head == request)
+    if (STAILQ_FIRST(&request->conn->pipeline) == request)
         bi_request_drain_pipeline(request->conn);
 }
 
@@ -138,7 +131,7 @@ static bool reply_or_enqueue(struct beanstalk_conn *conn, const char *text, size
                              struct request **request)
 {
     bi_schedule_mark_dirty(&conn->base);
-    if (conn->pipeline_head == NULL) {
+    if (STAILQ_EMPTY(&conn->pipeline)) {
         bi_output_add(&conn->base.output, text, size);
         return true;
     }
@@ -176,13 +169,11 @@ void bi_request_reply_copy(struct beanstalk_conn *conn, const char *text, size_t
 static void remove_from_pipeline(struct beanstalk_conn *conn, struct request *request)
 {
     struct conn_load *load = &conn->base.load;
-    assert(conn->pipeline_head == request && load->pipelined > 0);
+    assert(STAILQ_FIRST(&conn->pipeline) == request && load->pipelined > 0);
     assert(load->blocking >= request->blocking && load->expected_bytes >= request->expected_bytes);
     assert(conn->applied >= request->applied);
 
-    conn->pipeline_head = request->next;
-    if (conn->pipeline_head == NULL)
-        conn->pipeline_tail = NULL;
+    STAILQ_REMOVE_HEAD(&conn->pipeline, next);
     load->pipelined--;
     load->blocking -= request->blocking;
     load->expected_bytes -= request->expected_bytes;
@@ -197,7 +188,7 @@ void bi_request_drain_pipeline(struct beanstalk_conn *conn)
     struct request *request;
 
     bi_schedule_mark_dirty(&conn->base);
-    while ((request = conn->pipeline_head) != NULL && request->finished) {
+    while ((request = STAILQ_FIRST(&conn->pipeline)) != NULL && request->finished) {
         /* A request that is submitted again stays at the head. */
         if (!request->reply(request))
             return;
@@ -248,8 +239,9 @@ void bi_request_cancel(struct request *request, enum cancel_reason cancel_reason
 
 void bi_request_cancel_waiting(struct beanstalk_conn *conn, enum cancel_reason cancel_reason)
 {
-    for (struct request *request = conn->pipeline_head; request != NULL; request = request->next)
-        bi_request_cancel(request, cancel_reason);
+    struct request *request;
+    STAILQ_FOREACH(request, &conn->pipeline, next)
+    bi_request_cancel(request, cancel_reason);
 }
 
 /* ---- requests of closed connections ---- */
@@ -297,11 +289,10 @@ static void complete_detached(struct request *request)
 
 void bi_request_abandon_all(struct beanstalk_conn *conn)
 {
-    struct request *request = conn->pipeline_head;
+    struct request *request;
 
-    conn->pipeline_head = conn->pipeline_tail = NULL;
-    while (request != NULL) {
-        struct request *next = request->next;
+    while ((request = STAILQ_FIRST(&conn->pipeline)) != NULL) {
+        STAILQ_REMOVE_HEAD(&conn->pipeline, next);
         request->conn = NULL;
         request->base.abandoned = true;
         request->reply = complete_orphan;
@@ -311,7 +302,6 @@ void bi_request_abandon_all(struct beanstalk_conn *conn)
             complete_detached(request);
         else
             bi_request_cancel(request, CANCEL_CLOSING);
-        request = next;
     }
 }
 
@@ -373,7 +363,7 @@ static void on_completed(struct server_op *server_op)
     if (request->op.kind == BIDE_OP_TOUCH)
         bi_beanstalk_finish_on_touched(request);
 
-    request->early = conn->pipeline_head != request;
+    request->early = STAILQ_FIRST(&conn->pipeline) != request;
     if (!request->early)
         bi_request_drain_pipeline(conn);
 }
@@ -382,9 +372,9 @@ static const struct server_op_type request_type = {on_pending, on_completed};
 
 void bi_request_free_spare(struct beanstalk *beanstalk)
 {
-    while (beanstalk->spare != NULL) {
-        struct request *next = beanstalk->spare->next;
-        free(beanstalk->spare);
-        beanstalk->spare = next;
+    struct request *request;
+    while ((request = STAILQ_FIRST(&beanstalk->spare)) != NULL) {
+        STAILQ_REMOVE_HEAD(&beanstalk->spare, next);
+        free(request);
     }
 }

@@ -43,11 +43,11 @@
 
 struct rpc {
     struct server_op base; /* first: completion casts it. bytes: of the encoded arguments */
-    struct decoded_op coded;
     struct beanstalk *beanstalk;
     struct beanstalk_conn *conn; /* NULL: closed */
-    struct rpc *prev, *next;
-    struct tag_link by_tag; /* in conn->tags until the call is cancelled or completes */
+    LIST_ENTRY(rpc) in_flight;   /* in conn->rpcs */
+    STAILQ_ENTRY(rpc) completed; /* in conn->unreplied, then in conn->unsent */
+    struct tag_link by_tag;      /* in conn->tags until the call is cancelled or completes */
     uint64_t tag;
     size_t memory;             /* counted in server->client_bytes and conn->rpc_bytes */
     bide_buf *body;            /* holds the encoded arguments; may be NULL */
@@ -66,10 +66,11 @@ struct rpc {
     bool may_wait;             /* has a timeout; counted in waiter_count */
     bool wait_rejected;        /* the timeout was set to 0: too many waiting calls */
     bool cancelled;            /* by call-cancel */
+    struct decoded_op coded;   /* last: rpc_new() zeroes what precedes it */
 };
 
 struct subscription {
-    struct subscription *next;
+    LIST_ENTRY(subscription) next;
     uint64_t number;
     bide_subscription *feed;
 };
@@ -116,18 +117,11 @@ static bool add_subscription(struct beanstalk_conn *conn, bide_subscription *fee
         return false;
 
     *number = ++conn->last_subscription;
-    *link = (struct subscription){conn->subscriptions, *number, feed};
-    conn->subscriptions = link;
+    link->number = *number;
+    link->feed = feed;
+    LIST_INSERT_HEAD(&conn->subscriptions, link, next);
     conn->subscription_count++;
     return true;
-}
-
-static struct subscription **find_subscription(struct beanstalk_conn *conn, uint64_t number)
-{
-    struct subscription **link = &conn->subscriptions;
-    while (*link != NULL && (*link)->number != number)
-        link = &(*link)->next;
-    return link;
 }
 
 /* Resolves the number of a subscription to its handle, for ops that name one. */
@@ -137,8 +131,9 @@ static bool bind_subscription(struct rpc *rpc)
     if (!bi_op_args_has_feed(op))
         return true;
 
-    struct subscription **found = find_subscription(rpc->conn, rpc->coded.feed);
-    struct subscription *link = *found;
+    struct subscription *link = LIST_FIRST(&rpc->conn->subscriptions);
+    while (link != NULL && link->number != rpc->coded.feed)
+        link = LIST_NEXT(link, next);
     if (link == NULL)
         return false;
 
@@ -146,7 +141,7 @@ static bool bind_subscription(struct rpc *rpc)
     /* Unlink it now: no later call may use a subscription that is about to end. It is linked again
      * if the op fails. */
     if (op->kind == BIDE_OP_UNSUBSCRIBE) {
-        *found = link->next;
+        LIST_REMOVE(link, next);
         rpc->link = link;
     }
     return true;
@@ -162,20 +157,13 @@ static struct rpc *rpc_new(struct beanstalk *beanstalk, struct beanstalk_conn *c
     if (rpc == NULL)
         return NULL;
 
+    /* Not all of it: decoding sets the op, which is large. */
+    memset(rpc, 0, offsetof(struct rpc, coded));
     rpc->base =
         (struct server_op){.type = &rpc_type, .server = beanstalk->server, .op = &rpc->coded.op};
     rpc->beanstalk = beanstalk;
     rpc->conn = conn;
-    rpc->prev = rpc->next = NULL;
-    rpc->by_tag.from = NULL;
     rpc->tag = tag;
-    rpc->memory = rpc->reply_estimate = rpc->unreplied = 0;
-    rpc->body = NULL;
-    rpc->link = NULL;
-    rpc->topic_ref = NULL;
-    rpc->ref_missing = false;
-    rpc->cancel_quietly = rpc->waits = rpc->batched = rpc->parked = false;
-    rpc->resubmittable = rpc->may_wait = rpc->wait_rejected = rpc->cancelled = false;
     rpc->wait_deadline = INT64_MAX;
     return rpc;
 }
@@ -222,12 +210,7 @@ static bool link_rpc(struct rpc *rpc)
     if (!bi_tag_table_add(&conn->tags, &rpc->by_tag, rpc->tag))
         return false;
 
-    rpc->prev = NULL;
-    rpc->next = conn->rpcs;
-    if (rpc->next != NULL)
-        rpc->next->prev = rpc;
-    conn->rpcs = rpc;
-
+    LIST_INSERT_HEAD(&conn->rpcs, rpc, in_flight);
     conn->base.load.calls++;
     count_limited(rpc, 1);
     conn->has_uncancelled = true;
@@ -254,14 +237,8 @@ static void unlink_rpc(struct rpc *rpc)
 {
     struct beanstalk_conn *conn = rpc->conn;
 
-    if (rpc->prev != NULL)
-        rpc->prev->next = rpc->next;
-    else
-        conn->rpcs = rpc->next;
-    if (rpc->next != NULL)
-        rpc->next->prev = rpc->prev;
-
     assert(conn->base.load.calls > 0 && conn->base.load.calls_waiting >= rpc->waits);
+    LIST_REMOVE(rpc, in_flight);
     conn->base.load.calls--;
     count_limited(rpc, -1);
     bi_tag_table_remove(&conn->tags, &rpc->by_tag);
@@ -367,8 +344,7 @@ static bool update_subscriptions(struct rpc *rpc)
 
     if (rpc->link != NULL && op->status != BIDE_OK) {
         /* The queue still has it, so its number stays valid. */
-        rpc->link->next = conn->subscriptions;
-        conn->subscriptions = rpc->link;
+        LIST_INSERT_HEAD(&conn->subscriptions, rpc->link, next);
         rpc->link = NULL;
     } else if (rpc->link != NULL) {
         conn->subscription_count--;
@@ -439,13 +415,6 @@ static void close_stalled(struct beanstalk_conn *conn)
     bi_schedule_mark_dirty(&conn->base);
 }
 
-static void append(struct rpc **head, struct rpc **tail, struct rpc *rpc)
-{
-    rpc->next = NULL;
-    *(*head != NULL ? &(*tail)->next : head) = rpc;
-    *tail = rpc;
-}
-
 /* Bytes of bodies, results and errors that a completed op holds. */
 static size_t result_size(const bide_op *op)
 {
@@ -485,7 +454,7 @@ static void write_result(struct rpc *rpc)
     /* The client learns the tokens from this reply only. Until the socket has accepted it, the
      * server must be able to give the jobs back. */
     rpc->end = conn->base.output.sent_total + bi_output_left(&conn->base.output);
-    append(&conn->unsent_head, &conn->unsent_tail, rpc);
+    STAILQ_INSERT_TAIL(&conn->unsent, rpc, completed);
 }
 
 static void set_cancelled_error(bide_op *op)
@@ -541,21 +510,13 @@ static void resubmit(struct rpc *rpc)
     rpc_free(rpc);
 }
 
-static void append_unreplied(struct rpc *rpc)
-{
-    struct beanstalk_conn *conn = rpc->conn;
-    append(&conn->unreplied_head, &conn->unreplied_tail, rpc);
-    conn->base.load.unreplied_count++;
-    conn->base.load.unreplied_bytes += rpc->unreplied;
-}
-
 static struct rpc *pop_unreplied(struct beanstalk_conn *conn)
 {
     struct conn_load *load = &conn->base.load;
-    struct rpc *rpc = conn->unreplied_head;
+    struct rpc *rpc = STAILQ_FIRST(&conn->unreplied);
     assert(load->unreplied_count > 0 && load->unreplied_bytes >= rpc->unreplied);
 
-    conn->unreplied_head = rpc->next;
+    STAILQ_REMOVE_HEAD(&conn->unreplied, completed);
     load->unreplied_count--;
     load->unreplied_bytes -= rpc->unreplied;
     return rpc;
@@ -572,12 +533,13 @@ void bi_rpc_flush_replies(struct beanstalk_conn *conn)
     const int64_t end = server->now + CANCEL_SLICE_US;
     struct rpc *rpc;
 
-    while ((rpc = conn->unsent_head) != NULL && rpc->end <= conn->base.output.sent_total) {
-        conn->unsent_head = rpc->next;
+    while ((rpc = STAILQ_FIRST(&conn->unsent)) != NULL &&
+           rpc->end <= conn->base.output.sent_total) {
+        STAILQ_REMOVE_HEAD(&conn->unsent, completed);
         rpc_free(rpc);
     }
 
-    while ((rpc = conn->unreplied_head) != NULL &&
+    while ((rpc = STAILQ_FIRST(&conn->unreplied)) != NULL &&
            bi_output_left(&conn->base.output) <= OUTPUT_HIGH) {
         if (rpc->parked && !rpc->cancel_quietly &&
             (conn->beanstalk->resubmitting || server->now >= end)) {
@@ -623,7 +585,9 @@ static void reply(struct rpc *rpc)
     } else {
         park_reserve(rpc);
         rpc->unreplied = result_size(&rpc->coded.op);
-        append_unreplied(rpc);
+        STAILQ_INSERT_TAIL(&conn->unreplied, rpc, completed);
+        conn->base.load.unreplied_count++;
+        conn->base.load.unreplied_bytes += rpc->unreplied;
         conn->has_uncancelled = true;
         bi_rpc_flush_replies(conn);
     }
@@ -815,16 +779,17 @@ void bi_rpc_cancel_waiting(struct beanstalk_conn *conn)
         return;
 
     /* Parked calls are freed instead of resubmitted; others still write their replies. */
-    for (struct rpc *rpc = conn->unreplied_head; rpc != NULL; rpc = rpc->next)
-        rpc->cancel_quietly = true;
+    struct rpc *rpc;
+    STAILQ_FOREACH(rpc, &conn->unreplied, completed)
+    rpc->cancel_quietly = true;
 
     /* Only submitted ops can be cancelled. The flush may complete and free calls of this list, so
      * the walk starts after it. */
-    if (conn->rpcs != NULL)
+    if (!LIST_EMPTY(&conn->rpcs))
         bi_batch_flush(server);
 
-    struct rpc *rpc = conn->rpcs;
-    for (; rpc != NULL && server->now < end; rpc = rpc->next) {
+    for (rpc = LIST_FIRST(&conn->rpcs); rpc != NULL && server->now < end;
+         rpc = LIST_NEXT(rpc, in_flight)) {
         if (rpc->cancel_quietly)
             continue;
         rpc->cancel_quietly = true;
@@ -839,7 +804,7 @@ void bi_rpc_cancel_waiting(struct beanstalk_conn *conn)
 
 bool bi_rpc_drop_one(struct beanstalk_conn *conn)
 {
-    struct rpc *rpc = conn->rpcs;
+    struct rpc *rpc = LIST_FIRST(&conn->rpcs);
     assert(conn->base.closed);
 
     if (rpc != NULL) {
@@ -855,11 +820,11 @@ bool bi_rpc_drop_one(struct beanstalk_conn *conn)
     }
 
     /* Completed calls whose results the client has not received. */
-    if (conn->unreplied_head != NULL) {
+    if (!STAILQ_EMPTY(&conn->unreplied)) {
         rpc = pop_unreplied(conn);
-    } else if (conn->unsent_head != NULL) {
-        rpc = conn->unsent_head;
-        conn->unsent_head = rpc->next;
+    } else if (!STAILQ_EMPTY(&conn->unsent)) {
+        rpc = STAILQ_FIRST(&conn->unsent);
+        STAILQ_REMOVE_HEAD(&conn->unsent, completed);
     }
     if (rpc != NULL) {
         bi_tag_table_remove(&conn->tags, &rpc->by_tag);
@@ -868,9 +833,9 @@ bool bi_rpc_drop_one(struct beanstalk_conn *conn)
         return true;
     }
 
-    struct subscription *link = conn->subscriptions;
+    struct subscription *link = LIST_FIRST(&conn->subscriptions);
     if (link != NULL) {
-        conn->subscriptions = link->next;
+        LIST_REMOVE(link, next);
         submit_unsubscribe(conn->beanstalk, link->feed);
         free(link);
         return true;
