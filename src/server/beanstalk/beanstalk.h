@@ -259,6 +259,9 @@ void bi_beanstalk_jobs_arm_deadline(struct beanstalk_conn *conn);
 /* True if a lease of the connection ends within DEADLINE_SOON_US. */
 bool bi_beanstalk_jobs_is_deadline_soon(struct beanstalk_conn *conn);
 
+/* Releases one reference to the topic of a tube. last: the tube has left its table, and is freed
+ * when no op in the batch borrows its name. */
+void bi_beanstalk_tube_submit_unref(struct beanstalk *beanstalk, struct tube *tube, bool last);
 /* Records that the queue holds a reference to the topic of the tube. */
 void bi_beanstalk_tube_set_referenced(struct beanstalk *beanstalk, struct tube *tube);
 /* Releases a connection's reference to a tube. */

@@ -44,15 +44,6 @@ static void reject_body(struct beanstalk_conn *conn, const struct command *comma
     conn->skip_code = code;
 }
 
-static void end_skip(struct beanstalk_conn *conn)
-{
-    set_stage(conn, STAGE_LINE);
-    if (conn->skip_reply != NULL)
-        bi_request_reply(conn, conn->skip_reply);
-    else
-        bi_rpc_reject(conn, conn->skip_tag, conn->skip_code, bide_code_text(conn->skip_code));
-}
-
 /* Copies the command for the time when its body is complete. The line is overwritten by then, so no
  * pointer of the copy may refer to it. */
 static void save_command(struct incoming *incoming, const struct command *command)
@@ -74,12 +65,6 @@ static void save_command(struct incoming *incoming, const struct command *comman
     }
 }
 
-static void reject_for_memory(struct beanstalk_conn *conn, const struct command *command,
-                              size_t got)
-{
-    reject_body(conn, command, got, BIDE_EBUSY, "OUT_OF_MEMORY\r\n");
-}
-
 /* Prepares for a body that is incomplete; `received` bytes of it are in the input. */
 static void begin_partial_body(struct beanstalk_conn *conn, const struct command *command,
                                size_t received)
@@ -87,7 +72,7 @@ static void begin_partial_body(struct beanstalk_conn *conn, const struct command
     struct incoming *incoming = malloc(sizeof(*incoming));
     if (incoming == NULL || !bi_conn_input_begin_body(&conn->base, command->body_size, received)) {
         free(incoming);
-        reject_for_memory(conn, command, 0);
+        reject_body(conn, command, 0, BIDE_EBUSY, "OUT_OF_MEMORY\r\n");
         return;
     }
 
@@ -108,7 +93,8 @@ void bi_beanstalk_input_reject_body(struct conn *base)
     assert(conn->stage == STAGE_BODY);
 
     conn->incoming = NULL;
-    reject_for_memory(conn, &incoming->command, body->received + incoming->end_size);
+    reject_body(conn, &incoming->command, body->received + incoming->end_size, BIDE_EBUSY,
+                "OUT_OF_MEMORY\r\n");
 
     bi_conn_input_free_body(body);
     free(incoming);
@@ -171,6 +157,10 @@ static size_t execute_with_body(struct beanstalk_conn *conn, struct command *com
 {
     size_t body_size = command->body_size;
 
+    /* beanstalkd counts a producer when it sees the put, whether or not the body arrives. */
+    if (command->verb == VERB_PUT || command->verb == VERB_PUT_MANY)
+        bi_beanstalk_verb_set_producer(conn);
+
     if (size < body_size + 2) {
         begin_partial_body(conn, command, size < body_size ? size : body_size);
         return 0;
@@ -185,39 +175,18 @@ static size_t execute_with_body(struct beanstalk_conn *conn, struct command *com
     return body_size + 2;
 }
 
-static size_t begin_body(struct beanstalk_conn *conn, struct command *command, const char *data,
-                         size_t size)
-{
-    /* beanstalkd counts a producer when it sees the put, whether or not the body arrives. */
-    if (command->verb == VERB_PUT || command->verb == VERB_PUT_MANY)
-        bi_beanstalk_verb_set_producer(conn);
-    return execute_with_body(conn, command, data, size);
-}
-
 /* Replies to a line that cannot be parsed, or whose body is too large. The body of a command with a
  * bad option is skipped; its size is known. */
 static void reply_parse_error(struct beanstalk_conn *conn, const struct command *command,
-                              enum parse parse)
+                              enum parse parse, bool too_big)
 {
-    bool too_big =
-        command->wants_body &&
-        command->body_size > bi_beanstalk_verb_body_max(conn->base.server, command->verb);
-
     if (too_big)
         reject_body(conn, command, 0, BIDE_TOO_BIG, "JOB_TOO_BIG\r\n");
     else if (parse == PARSE_BAD_OPTION)
         skip(conn, (uint64_t)command->body_size + 2, "BAD_FORMAT\r\n");
-    else if (parse == PARSE_BAD_FORMAT)
-        bi_request_reply(conn, "BAD_FORMAT\r\n");
     else
-        bi_request_reply(conn, "UNKNOWN_COMMAND\r\n");
-}
-
-/* Commands that a client may send before it has authenticated. */
-static bool is_allowed(const struct beanstalk_conn *conn, const struct command *command)
-{
-    return conn->base.admission.authorised || command->verb == VERB_AUTH ||
-           command->verb == VERB_QUIT;
+        bi_request_reply(conn,
+                         parse == PARSE_BAD_FORMAT ? "BAD_FORMAT\r\n" : "UNKNOWN_COMMAND\r\n");
 }
 
 static void require_auth(struct beanstalk_conn *conn, const struct command *command)
@@ -240,31 +209,25 @@ static void require_auth(struct beanstalk_conn *conn, const struct command *comm
  * closed at the first line that looks like HTTP. No command does.
  */
 
-/* A method, followed by the begin of a request target. */
-static bool begins_as_http(const char *line, size_t size)
-{
-    size_t at = 0;
-
-    while (at < size && at < 20 && line[at] >= 'A' && line[at] <= 'Z')
-        at++;
-    return at >= 3 && at + 1 < size && line[at] == ' ' &&
-           (line[at + 1] == '/' || line[at + 1] == '*' || line[at + 1] == 'h');
-}
-
-/* A line of at least three words that ends with an HTTP version. */
-static bool ends_as_http(const char *line, size_t size)
+static bool is_http(const char *line, size_t size)
 {
     static const char version[] = " HTTP/";
     const size_t tail = sizeof(version) - 1 + 3; /* with the number, such as 1.1 */
+    size_t at = 0;
 
+    if (size >= 5 && strncasecmp(line, "Host:", 5) == 0)
+        return true;
+
+    /* A method, followed by the begin of a request target. */
+    while (at < size && at < 20 && line[at] >= 'A' && line[at] <= 'Z')
+        at++;
+    if (at >= 3 && at + 1 < size && line[at] == ' ' &&
+        (line[at + 1] == '/' || line[at + 1] == '*' || line[at + 1] == 'h'))
+        return true;
+
+    /* A line of at least three words that ends with an HTTP version. */
     return size > tail && memcmp(line + size - tail, version, sizeof(version) - 1) == 0 &&
            memchr(line, ' ', size - tail) != NULL;
-}
-
-static bool is_http(const char *line, size_t size)
-{
-    return (size >= 5 && strncasecmp(line, "Host:", 5) == 0) || begins_as_http(line, size) ||
-           ends_as_http(line, size);
 }
 
 /* Closes the connection without a reply; no further input is executed. */
@@ -305,18 +268,20 @@ static size_t execute_line(struct beanstalk_conn *conn, const char *data, size_t
     if (!bi_beanstalk_verb_may_execute(conn, &command, parse == PARSE_OK))
         return 0;
 
-    bool allowed = is_allowed(conn, &command);
+    /* Before it has authenticated, a client may do so, or quit. */
+    bool allowed =
+        conn->base.admission.authorised || command.verb == VERB_AUTH || command.verb == VERB_QUIT;
     if (command.counted && allowed)
         conn->beanstalk->commands[command.verb]++;
 
+    bool too_big = command.wants_body &&
+                   command.body_size > bi_beanstalk_verb_body_max(conn->base.server, command.verb);
     if (!allowed)
         require_auth(conn, &command);
-    else if (parse != PARSE_OK ||
-             (command.wants_body &&
-              command.body_size > bi_beanstalk_verb_body_max(conn->base.server, command.verb)))
-        reply_parse_error(conn, &command, parse);
+    else if (parse != PARSE_OK || too_big)
+        reply_parse_error(conn, &command, parse, too_big);
     else if (command.wants_body)
-        consumed += begin_body(conn, &command, data + consumed, size - consumed);
+        consumed += execute_with_body(conn, &command, data + consumed, size - consumed);
     else
         bi_beanstalk_verb_execute(conn, &command);
     return consumed;
@@ -354,8 +319,14 @@ static size_t consume_skipped(struct beanstalk_conn *conn, const char *data, siz
     size_t consumed = conn->skip < size ? (size_t)conn->skip : size;
     assert(conn->stage == STAGE_SKIP);
     conn->skip -= consumed;
-    if (conn->skip == 0)
-        end_skip(conn);
+    if (conn->skip > 0)
+        return consumed;
+
+    set_stage(conn, STAGE_LINE);
+    if (conn->skip_reply != NULL)
+        bi_request_reply(conn, conn->skip_reply);
+    else
+        bi_rpc_reject(conn, conn->skip_tag, conn->skip_code, bide_code_text(conn->skip_code));
     return consumed;
 }
 

@@ -26,6 +26,11 @@
 
 /* ---- documents ---- */
 
+static const char *output_bytes(const struct output *text)
+{
+    return text->data == NULL ? text->small : text->data;
+}
+
 void bi_beanstalk_stats_begin_document(struct output *text)
 {
     bi_output_init(text);
@@ -38,7 +43,7 @@ void bi_beanstalk_stats_end_document(struct beanstalk_conn *conn, struct output 
     /* An incomplete document must close the connection, not reach the client. */
     output->broken |= text->broken;
     bi_output_format(output, "OK %zu\r\n", text->size);
-    bi_output_add(output, text->data == NULL ? text->small : text->data, text->size);
+    bi_output_add(output, output_bytes(text), text->size);
     bi_output_add(output, "\r\n", 2);
     bi_output_done(text);
 }
@@ -274,10 +279,8 @@ static bool allocate_page(struct request *request, size_t size, const char *verb
 #define PART_SIZE ((size_t)32 << 10)
 
 struct listing {
-    struct output text; /* the names that are not yet in a part */
-    bide_buf **parts;
-    size_t part_count, part_room;
-    size_t size; /* of the parts */
+    struct output text;  /* the names that are not yet in a part */
+    struct output parts; /* as bodies */
     char cursor[BIDE_CURSOR_SIZE];
     bide_topic_stats topics[TOPICS_PAGE];
 };
@@ -286,42 +289,22 @@ static void free_listing(void *extra)
 {
     struct listing *listing = extra;
     bi_output_done(&listing->text);
-    for (size_t i = 0; i < listing->part_count; i++)
-        bide_buf_unref(listing->parts[i]);
-    free(listing->parts);
+    bi_output_done(&listing->parts);
     free(listing);
-}
-
-static bool reserve_part(struct listing *listing)
-{
-    if (listing->part_count < listing->part_room)
-        return true;
-
-    size_t room = listing->part_room == 0 ? 16 : listing->part_room * 2;
-    bide_buf **parts = realloc(listing->parts, room * sizeof(bide_buf *));
-    if (parts == NULL)
-        return false;
-
-    listing->parts = parts;
-    listing->part_room = room;
-    return true;
 }
 
 /* Moves the text to a new part. False: out of memory, and the listing cannot be completed. */
 static bool finish_part(struct listing *listing)
 {
-    const struct output *text = &listing->text;
-    if (text->broken || !reserve_part(listing))
-        return false;
-
-    bide_buf *part = bide_buf_new(text->data == NULL ? text->small : text->data, text->size);
+    struct output *text = &listing->text;
+    bide_buf *part = text->broken ? NULL : bide_buf_new(output_bytes(text), text->size);
     if (part == NULL)
         return false;
 
-    listing->parts[listing->part_count++] = part;
-    listing->size += text->size;
-    listing->text.size = 0;
-    return true;
+    bi_output_body(&listing->parts, part, bide_buf_data(part), bide_buf_size(part));
+    bide_buf_unref(part);
+    text->size = 0;
+    return !listing->parts.broken;
 }
 
 static void set_page_args(struct request *request)
@@ -338,20 +321,19 @@ static void write_name(struct output *text, const char *name)
     bi_output_add(text, "\n", 1);
 }
 
+/* Small parts were copied to the bytes of the output, larger ones are bodies. */
 static void reply_listing(struct beanstalk_conn *conn, struct listing *listing)
 {
     struct output *output = &conn->base.output;
-    bi_output_format(output, "OK %zu\r\n", listing->size);
-    for (size_t i = 0; i < listing->part_count; i++) {
-        bide_buf *part = listing->parts[i];
+    const struct output *parts = &listing->parts;
+
+    bi_output_format(output, "OK %zu\r\n", bi_output_left(parts));
+    for (size_t i = 0; i < parts->body_count; i++) {
+        bide_buf *part = parts->bodies[i].buf;
         bi_output_body(output, part, bide_buf_data(part), bide_buf_size(part));
     }
+    bi_output_add(output, output_bytes(parts), parts->size);
     bi_output_add(output, "\r\n", 2);
-}
-
-static size_t listing_memory(const struct listing *listing)
-{
-    return sizeof(*listing) + bi_output_memory(&listing->text) + listing->size;
 }
 
 static bool reply_list_tubes(struct request *request)
@@ -376,7 +358,9 @@ static bool reply_list_tubes(struct request *request)
         return true;
     }
 
-    if (!fits || !reserve_memory(conn, listing_memory(listing), "list-tubes")) {
+    size_t memory =
+        sizeof(*listing) + bi_output_memory(&listing->text) + bi_output_left(&listing->parts);
+    if (!fits || !reserve_memory(conn, memory, "list-tubes")) {
         bi_output_text(&conn->base.output, "OUT_OF_MEMORY\r\n");
         return true;
     }
@@ -396,6 +380,7 @@ const char *bi_beanstalk_stats_list_tubes(struct request *request, const struct 
     request->reply = reply_list_tubes;
     request->free_extra = free_listing; /* also if the connection closes while a page is pending */
     bi_beanstalk_stats_begin_document(&listing->text);
+    bi_output_init(&listing->parts);
     set_page_args(request);
     return NULL;
 }

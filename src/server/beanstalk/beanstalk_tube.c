@@ -25,23 +25,32 @@ static bool ignore_reply(struct request *request)
     return true;
 }
 
-/* Releases one reference to the topic of a tube that stays in the table. */
-static void submit_unref(struct beanstalk *beanstalk, const struct tube *tube)
+void bi_beanstalk_tube_submit_unref(struct beanstalk *beanstalk, struct tube *tube, bool last)
 {
     struct request *request = bi_request_new(beanstalk, NULL, BIDE_OP_TOPIC_REF, ignore_reply);
-    if (request == NULL)
-        return;
 
+    /* Out of memory: the topic keeps the reference until the server restarts. */
+    if (request == NULL) {
+        bi_batch_flush(beanstalk->server); /* batched ops borrow the name */
+        if (last)
+            free(tube);
+        return;
+    }
+
+    /* Earlier ops in the batch borrow the name, too. The request of the last release owns the tube
+     * and completes after all of them are submitted. */
+    request->extra = last ? tube : NULL;
     request->op.topic = (bide_topic_args){.topic = bi_tube_name(tube), .delta = -1};
     bi_request_submit(request);
-    bi_batch_flush(beanstalk->server); /* the tube may be freed before the next flush */
 }
 
 void bi_beanstalk_tube_set_referenced(struct beanstalk *beanstalk, struct tube *tube)
 {
     /* Two connections acquired it at the same time; one reference is enough. */
-    if (tube->referenced)
-        submit_unref(beanstalk, tube);
+    if (tube->referenced) {
+        bi_beanstalk_tube_submit_unref(beanstalk, tube, false);
+        bi_batch_flush(beanstalk->server); /* the tube may be freed before the next flush */
+    }
     tube->referenced = true;
 }
 
@@ -49,19 +58,10 @@ void bi_beanstalk_tube_release(struct beanstalk *beanstalk, struct tube *tube)
 {
     if (!bi_tubes_release(&beanstalk->tubes, tube))
         return;
-
-    struct request *request =
-        !tube->referenced ? NULL : bi_request_new(beanstalk, NULL, BIDE_OP_TOPIC_REF, ignore_reply);
-
-    /* Out of memory: the topic keeps the reference until the server restarts. */
-    if (request == NULL) {
+    if (tube->referenced)
+        bi_beanstalk_tube_submit_unref(beanstalk, tube, true);
+    else
         free(tube);
-        return;
-    }
-
-    request->extra = tube; /* the batched op borrows the name; freed with the request */
-    request->op.topic = (bide_topic_args){.topic = bi_tube_name(tube), .delta = -1};
-    bi_request_submit(request);
 }
 
 /* ---- use, watch, ignore ---- */
@@ -80,8 +80,9 @@ static void use_tube(struct beanstalk_conn *conn, struct tube *tube, struct outp
     bi_output_format(reply, "USING %s\r\n", tube->name);
 }
 
-static void write_watching(struct beanstalk_conn *conn, struct output *reply)
+static void write_watching(struct beanstalk_conn *conn, struct tube *tube, struct output *reply)
 {
+    (void)tube;
     bi_output_format(reply, "WATCHING %u\r\n", conn->session.watched_count);
 }
 
@@ -101,7 +102,7 @@ static void watch_tube(struct beanstalk_conn *conn, struct tube *tube, struct ou
     if (fresh && bi_session_reserve_tube(session)) {
         tube->watchers++;
         bi_session_add_tube(session, tube);
-        write_watching(conn, reply);
+        write_watching(conn, tube, reply);
         return;
     }
 
@@ -110,7 +111,7 @@ static void watch_tube(struct beanstalk_conn *conn, struct tube *tube, struct ou
     if (fresh)
         bi_output_text(reply, "OUT_OF_MEMORY\r\n");
     else
-        write_watching(conn, reply);
+        write_watching(conn, NULL, reply);
 }
 
 /* The topic of a tube new to the server has been created, or could not be. */
@@ -179,29 +180,24 @@ void bi_beanstalk_tube_use(struct beanstalk_conn *conn, const struct command *co
     acquire_tube(conn, command, use_tube);
 }
 
-static void reject_watch(struct beanstalk_conn *conn)
+void bi_beanstalk_tube_watch(struct beanstalk_conn *conn, const struct command *command)
 {
-    char detail[BIDE_ERROR_SIZE];
+    if (bi_rpc_topic_ref_may_add(conn)) {
+        acquire_tube(conn, command, watch_tube);
+        return;
+    }
 
+    /* Watching a tube twice is no change, and allowed at the limit. */
+    struct tube *tube = bi_tubes_find(&conn->beanstalk->tubes, command->name);
+    if (tube != NULL && find_watched(conn, tube) < conn->session.watched_count) {
+        apply_and_reply(conn, NULL, write_watching);
+        return;
+    }
+
+    char detail[BIDE_ERROR_SIZE];
     bi_rpc_topic_ref_limit_error(conn, "watch", detail);
     bi_beanstalk_verb_log_limit(conn->beanstalk, "OUT_OF_MEMORY", detail);
     bi_request_reply(conn, "OUT_OF_MEMORY\r\n");
-}
-
-static bool is_watched(struct beanstalk_conn *conn, bide_slice name)
-{
-    const struct tube *tube = bi_tubes_find(&conn->beanstalk->tubes, name);
-    return tube != NULL && find_watched(conn, tube) < conn->session.watched_count;
-}
-
-void bi_beanstalk_tube_watch(struct beanstalk_conn *conn, const struct command *command)
-{
-    /* Watching a tube twice is no change, and allowed at the limit. */
-    if (!bi_rpc_topic_ref_may_add(conn) && !is_watched(conn, command->name)) {
-        reject_watch(conn);
-        return;
-    }
-    acquire_tube(conn, command, watch_tube);
 }
 
 static void ignore_tube(struct beanstalk_conn *conn, struct tube *tube, struct output *reply)
@@ -221,7 +217,7 @@ static void ignore_tube(struct beanstalk_conn *conn, struct tube *tube, struct o
         tube->watchers--;
         bi_beanstalk_tube_release(conn->beanstalk, tube);
     }
-    write_watching(conn, reply);
+    write_watching(conn, NULL, reply);
 }
 
 void bi_beanstalk_tube_ignore(struct beanstalk_conn *conn, const struct command *command)

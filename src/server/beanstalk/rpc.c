@@ -354,22 +354,19 @@ static bool update_subscriptions(struct rpc *rpc)
 
 /* ---- topic references ---- */
 
-/*
- * The connection has no reference to release. The queue would take one of another connection, so
- * the op becomes a query whether the topic exists; end_reference() turns success into an error.
- */
-static int decode_as_topic_stats(struct rpc *rpc, const struct command *command, char *error)
+static int begin_reference(struct rpc *rpc, const struct command *command, char *error)
 {
+    int code = bi_rpc_topic_ref_begin(rpc->conn, &rpc->coded.op, &rpc->topic_ref, error);
+    if (code != BIDE_NOT_FOUND)
+        return code;
+
+    /* The connection has no reference to release. The queue would take one of another connection,
+     * so the op becomes a query whether the topic exists; end_reference() turns success into an
+     * error. */
     bi_op_codec_free_op(&rpc->coded);
     rpc->ref_missing = true;
     return bi_op_codec_decode(&rpc->coded, BIDE_OP_TOPIC_STATS, command->body.data,
                               command->body.size, error);
-}
-
-static int begin_reference(struct rpc *rpc, const struct command *command, char *error)
-{
-    int code = bi_rpc_topic_ref_begin(rpc->conn, &rpc->coded.op, &rpc->topic_ref, error);
-    return code == BIDE_NOT_FOUND ? decode_as_topic_stats(rpc, command, error) : code;
 }
 
 static void end_reference(struct rpc *rpc)
@@ -390,8 +387,9 @@ static void end_reference(struct rpc *rpc)
 
 /* ---- unread replies ---- */
 
-/* True if the client sends calls and does not read: for too long, or while memory is exhausted. */
-static bool is_client_stalled(struct beanstalk_conn *conn)
+/* Ends a connection whose client sends calls and does not read: for too long, or while memory is
+ * exhausted. */
+static void close_if_stalled(struct beanstalk_conn *conn)
 {
     const struct server *server = conn->base.server;
 
@@ -401,15 +399,14 @@ static bool is_client_stalled(struct beanstalk_conn *conn)
         bi_conn_update_memory(&conn->base);
     }
 
-    return conn->base.dead || bi_conn_is_reader_stalled(&conn->base) ||
-           (bi_conn_unread_bytes(&conn->base) > UNREAD_SHARE &&
-            server->client_bytes / 2 > server->limits.max_client_bytes);
-}
+    bool stalled = bi_conn_is_reader_stalled(&conn->base) ||
+                   (bi_conn_unread_bytes(&conn->base) > UNREAD_SHARE &&
+                    server->client_bytes / 2 > server->limits.max_client_bytes);
+    if (!stalled && !conn->base.dead)
+        return;
 
-static void close_stalled(struct beanstalk_conn *conn)
-{
     if (!conn->base.dead)
-        bi_log(&conn->base.server->log, BIDE_LOG_WARN,
+        bi_log(&server->log, BIDE_LOG_WARN,
                "closing connection: the client does not read the replies to its calls");
     conn->base.dead = true;
     bi_schedule_mark_dirty(&conn->base);
@@ -592,8 +589,7 @@ static void reply(struct rpc *rpc)
         bi_rpc_flush_replies(conn);
     }
 
-    if (is_client_stalled(conn))
-        close_stalled(conn);
+    close_if_stalled(conn);
 }
 
 static void on_completed(struct server_op *server_op)
@@ -722,27 +718,15 @@ static struct rpc *find_by_tag(const struct beanstalk_conn *conn, uint64_t tag)
                         : (struct rpc *)(void *)((char *)link - offsetof(struct rpc, by_tag));
 }
 
-static void cancel(struct rpc *rpc)
-{
-    if (rpc->coded.op.status == BIDE_PENDING)
-        bide_cancel_op(rpc->base.server->queue, &rpc->coded.op);
-}
-
 /* Cancels a pending call. The core unlinks a waiting reserve from each of its topics. */
 static void cancel_wait(struct rpc *rpc)
 {
     bide_op *op = &rpc->coded.op;
     const bide_reserve_args *args = bi_op_reserve_args(op);
     size_t topics = args == NULL ? 0 : args->topic_count;
-    cancel(rpc);
+    if (op->status == BIDE_PENDING)
+        bide_cancel_op(rpc->base.server->queue, op);
     bi_schedule_count_work(rpc->base.server, CANCEL_WORK + topics / TOPICS_PER_WORK);
-}
-
-/* It stays in the queue of replies and reports BIDE_CANCELLED there. */
-static void cancel_parked(struct rpc *rpc)
-{
-    rpc->parked = false;
-    set_cancelled_error(&rpc->coded.op);
 }
 
 void bi_rpc_cancel(struct beanstalk_conn *conn, const struct command *command)
@@ -762,10 +746,13 @@ void bi_rpc_cancel(struct beanstalk_conn *conn, const struct command *command)
     bi_tag_table_remove(&conn->tags, &rpc->by_tag);
     rpc->cancelled = true;
 
-    if (rpc->parked)
-        cancel_parked(rpc);
-    else
+    if (!rpc->parked) {
         cancel_wait(rpc);
+        return;
+    }
+    /* It stays in the queue of replies and reports BIDE_CANCELLED there. */
+    rpc->parked = false;
+    set_cancelled_error(&rpc->coded.op);
 }
 
 /* ---- closing a connection ---- */

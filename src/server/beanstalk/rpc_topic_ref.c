@@ -139,31 +139,6 @@ void bi_rpc_topic_ref_end(struct beanstalk_conn *conn, struct tube *tube, int de
 
 /* ---- closing a connection ---- */
 
-static bool ignore_reply(struct request *request)
-{
-    (void)request;
-    return true;
-}
-
-/* Releases one reference. last: the tube has left its table and this call frees it. */
-static void submit_unref(struct beanstalk *beanstalk, struct tube *tube, bool last)
-{
-    struct request *request = bi_request_new(beanstalk, NULL, BIDE_OP_TOPIC_REF, ignore_reply);
-
-    if (request == NULL) {
-        bi_batch_flush(beanstalk->server); /* batched ops borrow the name */
-        if (last)
-            free(tube);
-        return;
-    }
-
-    /* Earlier ops in the batch borrow the name, too. The request of the last release owns the tube
-     * and completes after all of them are submitted. */
-    request->extra = last ? tube : NULL;
-    request->op.topic = (bide_topic_args){.topic = bi_tube_name(tube), .delta = -1};
-    bi_request_submit(request);
-}
-
 struct tube *bi_rpc_topic_ref_orphan(struct beanstalk_conn *conn, struct tube *tube, int delta)
 {
     struct tube *orphan = bi_tubes_acquire(&conn->beanstalk->orphans, bi_tube_name(tube));
@@ -188,7 +163,7 @@ void bi_rpc_topic_ref_settle(struct beanstalk *beanstalk, struct tube *orphan, i
     bool last = bi_tubes_release(&beanstalk->orphans, orphan);
 
     if (give) {
-        submit_unref(beanstalk, orphan, last);
+        bi_beanstalk_tube_submit_unref(beanstalk, orphan, last);
     } else if (last) {
         bi_batch_flush(beanstalk->server); /* batched ops borrow the name */
         free(orphan);
@@ -210,6 +185,6 @@ bool bi_rpc_topic_ref_drop_one(struct beanstalk_conn *conn)
     bool last = release_tube(conn, tube);
 
     bi_schedule_count_work(conn->base.server, DROP_WORK);
-    submit_unref(conn->beanstalk, tube, last);
+    bi_beanstalk_tube_submit_unref(conn->beanstalk, tube, last);
     return true;
 }
