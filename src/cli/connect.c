@@ -3,7 +3,7 @@
 
 #include "cli/user_server.h"
 #include "cli/verb.h"
-#include "remote/peer_owner.h"
+#include "remote/remote_socket.h"
 #include "util/clock.h"
 #include "util/conffile.h"
 #include "util/message.h"

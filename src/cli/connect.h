@@ -4,7 +4,7 @@
  *
  * In this order: --url, $BIDE_URL, the user's config file, the system's; then the user server on its
  * socket in the runtime directory, then a server on 127.0.0.1:11300 whose owner is trusted
- * (remote/peer_owner.h). If none answers, a user server is started (user_server.h).
+ * (remote/peer_owner.c). If none answers, a user server is started (user_server.h).
  *
  * The config file is $XDG_CONFIG_HOME/bide/bide.conf (~/.config/bide/bide.conf), else
  * /etc/bide/bide.conf: lines `url = ...`, `secret_file = ...` and `color = auto|always|never`.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #define _GNU_SOURCE /* struct ucred */
-#include "remote/peer_owner.h"
+#include "remote/remote_socket.h"
 
 #include <bide/error.h>
 

@@ -10,7 +10,7 @@
  *     remote_op.c       pending ops: the list, expiry, loss of a connection, failures
  *     remote_thread.c   the I/O thread: poll, connect, keepalive
  *     remote_address    the URL of a server
- *     remote_socket     connects within a time limit; resolve.h looks up host names meanwhile
+ *     remote_socket     connects within a time limit; resolve.c looks up host names meanwhile
  *
  * An op is queued, then started (the client has passed it to a connection), then completed. When
  * its connection is lost, it is queued again, unless the server may have executed it and it is not

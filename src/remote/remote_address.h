@@ -8,7 +8,7 @@
  *
  *     secret_file=/etc/bide/secret   the secret is the first line of that file
  *     peer=trusted                   connect only to a server of root, of the user bide or of this
- *                                    user, on this machine (peer_owner.h)
+ *                                    user, on this machine (peer_owner.c)
  *     connect_timeout=5s             how long a call may be without a connection before it fails
  *     answer_timeout=15s             a server that is silent for so long is probed; after as long
  *                                    again the connection counts as lost

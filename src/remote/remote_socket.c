@@ -2,8 +2,6 @@
 #define _GNU_SOURCE /* SOCK_NONBLOCK, TCP_USER_TIMEOUT, memmem */
 #include "remote/remote_socket.h"
 
-#include "remote/peer_owner.h"
-#include "remote/resolve.h"
 #include "util/clock.h"
 #include "util/message.h"
 

@@ -3,13 +3,16 @@
  * remote_socket - connects to a server within a time limit, and reads what it sends.
  *
  * Sockets never block. All waiting is done in bi_remote_socket_wait(), which ends at a deadline or
- * when the queue closes. Host names are resolved in the background (resolve.h).
+ * when the queue closes. Host names are resolved in the background (resolve.c), and the owner of a
+ * server can be required to be trusted (peer_owner.c).
  */
 #ifndef BI_REMOTE_SOCKET_H
 #define BI_REMOTE_SOCKET_H
 
 #include "remote/remote_address.h"
 
+#include <netdb.h>
+#include <sys/socket.h>
 #include <sys/types.h>
 
 /*
@@ -71,5 +74,79 @@ int bi_remote_socket_line(const struct remote_buffer *input, char *line, size_t 
  * wrong. */
 bool bi_remote_socket_data(const struct remote_buffer *input, size_t offset, size_t size,
                            const unsigned char **data);
+
+/* ---- host names (resolve.c) ---- */
+
+/*
+ * Looks up the addresses of a host without blocking the caller.
+ *
+ * getaddrinfo() takes as long as the name servers let it, and cannot be interrupted. So each lookup
+ * runs on a detached thread. The caller polls a descriptor until it is done, and may stop waiting
+ * at any time: the thread finishes alone. Callers of the same name share a lookup. A result that no
+ * caller waited for is cached for some seconds, for the next attempt.
+ *
+ * Ownership  A lookup is reference-counted: by the list of lookups, by its thread, and by each
+ *            caller until bi_resolve_end().
+ * Threads    Any thread may call. At most RESOLVE_MAX lookups are in progress in a process.
+ * Unloading  The threads may outlive every queue: the shared library is linked with -z nodelete.
+ */
+
+#define RESOLVE_MAX 16
+
+struct lookup;
+
+/* Starts or joins a lookup. NULL with the reason (BIDE_ERROR_SIZE bytes). */
+struct lookup *bi_resolve_begin(const char *host, const char *port, char *reason);
+
+/* A descriptor that is readable when the lookup is done. */
+int bi_resolve_fd(const struct lookup *lookup);
+
+/* Returns the addresses, valid until bi_resolve_end(); NULL with the reason. The lookup must be
+ * done. */
+const struct addrinfo *bi_resolve_result(const struct lookup *lookup, char *reason);
+
+void bi_resolve_end(struct lookup *lookup);
+
+/* ---- owners of servers (peer_owner.c) ---- */
+
+/*
+ * Which user owns a server on this machine.
+ *
+ * A client that has no configured server must not send its jobs to any local process that listens
+ * at the default place. With `peer=trusted` in its URL it connects only to servers of root, of the
+ * system user bide (bided.service) or of the user that it runs as.
+ *
+ * The owner of a unix socket is the peer of the connection (SO_PEERCRED). The owner of a TCP port
+ * is the user of the listening socket, from /proc/self/net/tcp and tcp6. That table is read before
+ * and after connect(): if both show the same listener, that listener accepted the connection.
+ *
+ * Cost       One pass over /proc/self/net/tcp, twice for each TCP connection.
+ */
+
+/* The sockets that listen on an address. */
+struct peer_listener {
+    uint32_t count;
+    uint64_t inodes; /* their sum: it changes when one is replaced */
+    bool untrusted;  /* at least one owner is not trusted */
+    uid_t owner;     /* of the first untrusted one, else of the first */
+};
+
+/* Returns whether a server of this user may be used with peer=trusted: root, bide, or the own
+ * user. */
+bool bi_peer_owner_is_trusted(uid_t owner);
+
+/* Finds the sockets that listen on a loopback address and port. False, with the reason
+ * (BIDE_ERROR_SIZE bytes): there is none, the address is not loopback, or /proc cannot be read. */
+bool bi_peer_owner_find_listener(const struct sockaddr *to, struct peer_listener *listener,
+                                 char *reason);
+
+/* Before connect(): returns whether this address may be connected to. False, with the reason. */
+bool bi_peer_owner_check_listener(const struct sockaddr *to, struct peer_listener *before,
+                                  char *reason);
+
+/* After connect(), before anything is sent: returns whether fd is connected to a trusted server.
+ * before: the result of bi_peer_owner_check_listener(). False, with the reason. */
+bool bi_peer_owner_verify(int fd, const struct sockaddr *to, const struct peer_listener *before,
+                          char *reason);
 
 #endif

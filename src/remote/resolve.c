@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "remote/resolve.h"
+#include "remote/remote_socket.h"
 
 #include "util/clock.h"
 #include "util/message.h"

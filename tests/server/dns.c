@@ -6,7 +6,7 @@
  */
 #include "bided_suite.h"
 
-#include "remote/resolve.h"
+#include "remote/remote_socket.h"
 
 #include <arpa/inet.h>
 #include <dlfcn.h>

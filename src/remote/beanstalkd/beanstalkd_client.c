@@ -7,7 +7,7 @@
 #include "remote/beanstalkd/beanstalkd_client.h"
 
 #include "op/op_args.h"
-#include "remote/beanstalk_handshake.h"
+#include "remote/beanstalk_backend.h"
 #include "util/clock.h"
 #include "util/message.h"
 
@@ -207,7 +207,7 @@ static int connect_main(struct remote *remote, struct io_wait *io_wait, char *er
     struct beanstalkd *beanstalkd = bi_beanstalkd_of(remote);
     enum server_kind server_kind;
     int fd = -1;
-    int code = bi_beanstalk_handshake_connect(&remote->address, io_wait, &fd, &server_kind, error);
+    int code = bi_beanstalk_backend_connect(&remote->address, io_wait, &fd, &server_kind, error);
 
     assert(beanstalkd->main == NULL);
     if (code != BIDE_OK)

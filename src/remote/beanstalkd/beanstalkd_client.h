@@ -54,6 +54,7 @@ struct reply {
  * How a kind of op is carried out, as an exchange of commands and replies.
  *
  * send() queues the first commands and returns BIDE_PENDING, or returns the result of the op.
+ * Without send() there is one command: the word `command`, and the id of the job if the op has one.
  * reply() handles one reply; index is that of its command. It returns the code of the reply; the
  * last one that is not BIDE_OK becomes exchange->code. When no reply is outstanding, end() returns
  * the result of the op, or BIDE_PENDING after it has queued further commands or has restarted the
@@ -69,7 +70,7 @@ struct op_handler {
     int (*reply)(struct exchange *exchange, size_t index, const struct reply *reply);
     int (*end)(struct exchange *exchange);
     int *(*item)(struct exchange *exchange, size_t index);
-    const char *done;
+    const char *command, *done;
 };
 
 /*

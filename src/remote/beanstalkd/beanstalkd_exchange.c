@@ -234,6 +234,19 @@ static void finish_item(struct exchange *exchange, size_t index, const struct re
 
 /* ---- begin, replies, restart ---- */
 
+static int send_first(struct exchange *exchange)
+{
+    const struct op_handler *handler = exchange->handler;
+    const bide_op *op = exchange->base.op;
+
+    if (handler->send != NULL)
+        return handler->send(exchange, 0);
+    if (bi_op_args_id_count(op) == 0)
+        return bi_beanstalkd_exchange_command(exchange, 0, "%s", handler->command);
+    return bi_beanstalkd_exchange_command(exchange, 0, "%s %llu", handler->command,
+                                          (unsigned long long)bi_op_args_id(op, 0));
+}
+
 void bi_beanstalkd_exchange_begin(struct exchange *exchange)
 {
     assert(!exchange->base.started && !exchange->ended && exchange->outstanding == 0);
@@ -241,12 +254,15 @@ void bi_beanstalkd_exchange_begin(struct exchange *exchange)
     exchange->base.client_expires = false; /* not before it is blocked */
     exchange->stage = 0;
     exchange->code = BIDE_OK;
+    /* A restart repeats the change, apart from that of an op with two parts. */
+    if (!bi_op_is(exchange->base.op, OP_TWO_PARTS))
+        exchange->settled = false;
 
     int code = BIDE_PENDING;
     if (exchange->handler->item != NULL)
         begin_items(exchange);
     else
-        code = exchange->handler->send(exchange, 0);
+        code = send_first(exchange);
     exchange->again = true;
     if (code != BIDE_PENDING)
         bi_beanstalkd_exchange_complete(exchange, code);

@@ -72,8 +72,6 @@ static int send_delete_op(struct exchange *exchange, size_t index)
 {
     const bide_op *op = exchange->base.op;
 
-    /* The exchange may be a restart, after the loss of the query of stage 1. */
-    exchange->settled = false;
     if (op->kind == BIDE_OP_DONE && op->finish.retain_ms > 0)
         return reject_result(exchange);
     return send_delete(exchange, index, op->lease.id, op->lease.token);
@@ -197,27 +195,33 @@ const struct op_handler bi_beanstalkd_finish_touch_many = {
 
 /* ---- finish_many ---- */
 
-static int send_finish_item(struct exchange *exchange, size_t index)
+static bide_finish_item *finish_of(struct exchange *exchange, size_t index)
 {
-    const bide_finish_item *item = &exchange->base.op->finish_many.items[index];
+    bide_finish_item *part = bi_op_finish_part(exchange->base.op);
+    return part != NULL ? part : &exchange->base.op->finish_many.items[index];
+}
+
+static int send_finish(struct exchange *exchange, size_t index)
+{
+    const bide_finish_item *item = finish_of(exchange, index);
     return item->keep && item->retain_ms > 0 ? reject_result(exchange)
                                              : send_delete(exchange, index, item->id, item->token);
 }
 
-/* Bulk items get no second query: reserved by another client is reported as not found. */
-static int reply_finish_item(struct exchange *exchange, size_t index, const struct reply *reply)
+/* No second query: reserved by another client is reported as not found. */
+static int reply_finish(struct exchange *exchange, size_t index, const struct reply *reply)
 {
-    const bide_finish_item *item = &exchange->base.op->finish_many.items[index];
+    const bide_finish_item *item = finish_of(exchange, index);
     return end_lease(exchange, item->id, item->token, reply, "DELETED");
 }
 
 static int *finish_status(struct exchange *exchange, size_t index)
 {
-    return &exchange->base.op->finish_many.items[index].status;
+    return &finish_of(exchange, index)->status;
 }
 
 const struct op_handler bi_beanstalkd_finish_many = {
-    .send = send_finish_item, .reply = reply_finish_item, .item = finish_status};
+    .send = send_finish, .reply = reply_finish, .item = finish_status};
 
 /* ---- finish_and_reserve: two ops in sequence ---- */
 
@@ -228,7 +232,7 @@ const struct op_handler bi_beanstalkd_finish_many = {
 static int send_reserve_part(struct exchange *exchange)
 {
     exchange->settled = true;
-    exchange->finish_code = exchange->base.op->finish_and_reserve.finish.status;
+    exchange->finish_code = finish_of(exchange, 0)->status;
     assert(exchange->finish_code != BIDE_PENDING);
 
     if (atomic_load(&exchange->client->remote.shut))
@@ -241,30 +245,24 @@ static int send_reserve_part(struct exchange *exchange)
 
 static int send_finish_and_reserve(struct exchange *exchange, size_t index)
 {
-    bide_finish_item *item = &exchange->base.op->finish_and_reserve.finish;
-
     if (exchange->settled)
         return bi_beanstalkd_reserve_send(exchange, index);
-    if (item->keep && item->retain_ms > 0) {
-        item->status = BIDE_ENOTSUP;
-        return reject_result(exchange);
-    }
 
     exchange->stage = STAGE_FINISH;
-    item->status = send_delete(exchange, index, item->id, item->token);
-    /* The finish failed without a command. The reserve is independent of it and still runs. */
-    return item->status == BIDE_PENDING ? BIDE_PENDING : send_reserve_part(exchange);
+    int code = send_finish(exchange, index);
+    finish_of(exchange, index)->status = code;
+    /* The finish failed without a command. The reserve is independent of it and still runs, unless
+     * beanstalkd cannot carry out the op at all. */
+    return code == BIDE_PENDING || code == BIDE_ENOTSUP ? code : send_reserve_part(exchange);
 }
 
 static int reply_finish_and_reserve(struct exchange *exchange, size_t index,
                                     const struct reply *reply)
 {
-    bide_finish_item *item = &exchange->base.op->finish_and_reserve.finish;
-
     if (exchange->stage != STAGE_FINISH)
         return bi_beanstalkd_reserve_reply(exchange, index, reply);
 
-    item->status = end_lease(exchange, item->id, item->token, reply, "DELETED");
+    finish_of(exchange, index)->status = reply_finish(exchange, index, reply);
     /* The error text of the op belongs to the reserve; the finish has its status only. */
     exchange->base.op->error[0] = 0;
     return BIDE_OK;

@@ -37,16 +37,21 @@ static int reply_peek(struct exchange *exchange, size_t index, const struct repl
 
 static int end_peek(struct exchange *exchange)
 {
+    const bide_op *op = exchange->base.op;
     bide_job *job = &exchange->jobs[0];
 
-    if (exchange->code == BIDE_OK) {
-        if (exchange->base.op->kind == BIDE_OP_JOB_STATS)
-            job->body = NULL; /* only its size is wanted */
-        /* The caller owns the job now; complete() must not clear it. */
-        *exchange->base.op->query.job = *job;
-        exchange->job_count = 0;
-    }
-    return exchange->code;
+    if (exchange->code != BIDE_OK)
+        return exchange->code;
+    /* peek-<state> names the job; stats-job needs its id. */
+    if (op->kind == BIDE_OP_PEEK_FIRST && exchange->stage == 0 && exchange->client->main != NULL)
+        return bi_beanstalkd_exchange_query_job(exchange, job->id);
+
+    if (op->kind == BIDE_OP_JOB_STATS)
+        job->body = NULL; /* only its size is wanted */
+    /* The caller owns the job now; complete() must not clear it. */
+    *op->query.job = *job;
+    exchange->job_count = 0;
+    return BIDE_OK;
 }
 
 const struct op_handler bi_beanstalkd_query_peek = {
@@ -69,24 +74,10 @@ static int send_peek_first(struct exchange *exchange, size_t index)
     return bi_beanstalkd_exchange_command(exchange, index, "peek-%s", bide_state_name(state));
 }
 
-/* peek-<state> names the job; stats-job needs its id. */
-static int end_peek_first(struct exchange *exchange)
-{
-    if (exchange->stage == 0 && exchange->code == BIDE_OK && exchange->client->main != NULL)
-        return bi_beanstalkd_exchange_query_job(exchange, exchange->jobs[0].id);
-    return end_peek(exchange);
-}
-
 const struct op_handler bi_beanstalkd_query_peek_first = {
-    .send = send_peek_first, .reply = reply_peek, .end = end_peek_first};
+    .send = send_peek_first, .reply = reply_peek, .end = end_peek};
 
 /* ---- body ---- */
-
-static int send_body(struct exchange *exchange, size_t index)
-{
-    return bi_beanstalkd_exchange_command(exchange, index, "peek %llu",
-                                          (unsigned long long)exchange->base.op->fetch.id);
-}
 
 static int reply_body(struct exchange *exchange, size_t index, const struct reply *reply)
 {
@@ -99,16 +90,11 @@ static int reply_body(struct exchange *exchange, size_t index, const struct repl
     return exchange->base.op->fetch.buf == NULL ? BIDE_ENOMEM : BIDE_OK;
 }
 
-const struct op_handler bi_beanstalkd_query_body = {.send = send_body, .reply = reply_body};
+const struct op_handler bi_beanstalkd_query_body = {.command = "peek", .reply = reply_body};
 
 /* ---- ping, recovered ---- */
 
-static int send_ping(struct exchange *exchange, size_t index)
-{
-    return bi_beanstalkd_exchange_command(exchange, index, "list-tube-used");
-}
-
-const struct op_handler bi_beanstalkd_query_ping = {.send = send_ping, .done = "USING"};
+const struct op_handler bi_beanstalkd_query_ping = {.command = "list-tube-used", .done = "USING"};
 
 /* beanstalkd replays its log before it listens: a server that accepts connections has recovered. */
 static int send_recovered(struct exchange *exchange, size_t index)

@@ -43,14 +43,6 @@ static int reply_kick(struct exchange *exchange, size_t index, const struct repl
 
 const struct op_handler bi_beanstalkd_topic_kick = {.send = send_kick, .reply = reply_kick};
 
-static int send_kick_job(struct exchange *exchange, size_t index)
-{
-    /* The exchange may be a restart, after the loss of the query of stage 1. */
-    exchange->settled = false;
-    return bi_beanstalkd_exchange_command(exchange, index, "kick-job %llu",
-                                          (unsigned long long)exchange->base.op->lease.id);
-}
-
 /* NOT_FOUND is ambiguous: the query shows whether the job is missing, reserved or already ready. */
 static int reply_kick_job(struct exchange *exchange, size_t index, const struct reply *reply)
 {
@@ -64,7 +56,7 @@ static int reply_kick_job(struct exchange *exchange, size_t index, const struct 
 }
 
 const struct op_handler bi_beanstalkd_topic_kick_job = {
-    .send = send_kick_job, .reply = reply_kick_job, .end = bi_beanstalkd_exchange_end_by_id};
+    .command = "kick-job", .reply = reply_kick_job, .end = bi_beanstalkd_exchange_end_by_id};
 
 /* ---- pause, resume ---- */
 
@@ -98,11 +90,6 @@ static bide_counts counts_of(const struct reply *reply)
     };
 }
 
-static int send_stats(struct exchange *exchange, size_t index)
-{
-    return bi_beanstalkd_exchange_command(exchange, index, "stats");
-}
-
 static int reply_stats(struct exchange *exchange, size_t index, const struct reply *reply)
 {
     int code = bi_beanstalkd_exchange_check(exchange, reply, "OK");
@@ -132,7 +119,7 @@ static int reply_stats(struct exchange *exchange, size_t index, const struct rep
     return BIDE_OK;
 }
 
-const struct op_handler bi_beanstalkd_topic_server_stats = {.send = send_stats,
+const struct op_handler bi_beanstalkd_topic_server_stats = {.command = "stats",
                                                             .reply = reply_stats};
 
 /* Returns false if the reply is malformed. */
@@ -230,11 +217,6 @@ static size_t parse_names(const struct bi_hash_secret *secret, const struct repl
     return count;
 }
 
-static int send_topics(struct exchange *exchange, size_t index)
-{
-    return bi_beanstalkd_exchange_command(exchange, index, "list-tubes");
-}
-
 static int send_page(struct exchange *exchange, const struct reply *reply)
 {
     bide_topics_args *args = &exchange->base.op->topics;
@@ -292,4 +274,4 @@ static int end_topics(struct exchange *exchange)
 }
 
 const struct op_handler bi_beanstalkd_topic_page = {
-    .send = send_topics, .reply = reply_topics, .end = end_topics};
+    .command = "list-tubes", .reply = reply_topics, .end = end_topics};

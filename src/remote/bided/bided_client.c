@@ -8,7 +8,7 @@
 #include "remote/bided/bided_client.h"
 
 #include "op/op_args.h"
-#include "remote/beanstalk_handshake.h"
+#include "remote/beanstalk_backend.h"
 #include "util/message.h"
 
 #include <assert.h>
@@ -87,7 +87,7 @@ static int connect_bided(struct remote *remote, struct io_wait *io_wait, char *e
 {
     enum server_kind server_kind = SERVER_BIDED;
     int fd = -1;
-    int code = bi_beanstalk_handshake_connect(&remote->address, io_wait, &fd, &server_kind, error);
+    int code = bi_beanstalk_backend_connect(&remote->address, io_wait, &fd, &server_kind, error);
 
     if (code != BIDE_OK)
         return code;
