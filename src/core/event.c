@@ -108,13 +108,10 @@ static struct queued_event *next_slot(struct core *core, bide_subscription *feed
 
 /* ---- writing ---- */
 
-void bi_event_emit_as(struct core *core, bide_event_kind kind, const struct job *job,
-                      bide_state state)
+static void append_event(struct core *core, bide_event_kind kind, const struct job *job,
+                         bide_state state)
 {
     assert(kind < 32 && state <= BIDE_STATE_DONE);
-    if ((core->subscriptions.kinds & (1u << kind)) == 0)
-        return;
-
     const struct topic *topic = topic_of(core, job);
     uint64_t batch = bi_journal_batch_of(core, job);
 
@@ -141,6 +138,14 @@ void bi_event_emit_as(struct core *core, bide_event_kind kind, const struct job 
         memset(event->event.room_, 0, sizeof(event->event.room_));
         memcpy(event->event.topic, topic->name, (size_t)topic->name_size + 1);
     }
+}
+
+void bi_event_emit_as(struct core *core, bide_event_kind kind, const struct job *job,
+                      bide_state state)
+{
+    /* Most queues have no subscription: this is all that an event costs then. */
+    if ((core->subscriptions.kinds & (1u << kind)) != 0)
+        append_event(core, kind, job, state);
 }
 
 void bi_event_emit(struct core *core, bide_event_kind kind, const struct job *job)

@@ -200,12 +200,12 @@ void bi_job_free(struct core *core, struct job *job)
     assert(job->state == BIDE_STATE_GONE);
     bi_body_cache_remove(core, job);
     core->memory -= JOB_COST + (bi_job_body_missing(job) ? 0 : job->body_size);
-    if (ext != NULL)
-        core->memory -= JOB_EXT_COST + bi_job_ext_text_size(ext);
-    bi_job_unref_bufs(core, job);
+    bide_buf_unref(job->body);
 
     if (ext != NULL) {
         assert(!ext->timer.set && !ext->expiry.set && ext->watch == NULL);
+        core->memory -= JOB_EXT_COST + bi_job_ext_text_size(ext);
+        bi_job_ext_unref_texts(ext);
         bi_timers_unreserve(&core->mono);
         bi_timers_unreserve(&core->wall);
         bi_pool_free(&core->exts, ext->self);
