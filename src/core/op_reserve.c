@@ -262,76 +262,36 @@ size_t bi_op_reserve_take(struct core *core, bide_reserve_args *args,
 
 /* ---- reserve ---- */
 
-/* Releases the pins of create_topics(). Destroys the topics that it created, unless they are
- * kept. */
-static void unpin_topics(struct core *core, struct waiter_link *links, size_t count, bool keep)
-{
-    /* Backwards: a topic that is named twice was created for its first entry, which must unpin
-     * last. */
-    for (size_t i = count; i-- > 0;) {
-        struct topic *topic = links[i].topic;
-        assert(topic->pins > 0);
-        topic->pins--;
-        if (!keep && links[i].weight == 0)
-            bi_topic_destroy(core, topic);
-        else
-            bi_topic_cleanup(core, topic);
-    }
-}
-
-/* Creates the missing topics and pins all of them. Until unpin_topics(), weight 0 marks those
- * created here. On failure nothing is left. */
-static int create_topics(struct core *core, const bide_reserve_args *args,
-                         struct waiter_link *links, size_t count)
-{
-    int code = BIDE_OK;
-    size_t i = 0;
-
-    core->work += count;
-    for (; i < count; i++) {
-        uint64_t before = core->by_name.count;
-        if (links[i].topic == NULL) /* an earlier entry may have created it */
-            code = bi_topic_get(core, args->topics[i], core->limits.max_topics, &links[i].topic);
-        if (code != BIDE_OK)
-            break;
-
-        bi_topic_pin(links[i].topic);
-        if (core->by_name.count != before)
-            links[i].weight = 0;
-    }
-
-    if (code != BIDE_OK)
-        unpin_topics(core, links, i, false);
-    return code;
-}
-
-static uint32_t weight_of(const bide_reserve_args *args, size_t i)
-{
-    return args->weights == NULL ? 1 : args->weights[i];
-}
-
 static int begin_waiting(struct core *core, bide_op *op, bide_reserve_args *args,
                          struct waiter_link *links, size_t count)
 {
-    /* Check before create_topics(): creating and destroying thousands of topics only to fail is
+    /* Check before topics are created: creating and destroying thousands of them only to fail is
      * slow. */
     if (core->waiters.count >= core->limits.max_waiters)
         return bi_core_error_limit(core, op, BIDE_TOO_MANY_WAITERS);
 
-    int code = create_topics(core, args, links, count);
-    if (code != BIDE_OK)
-        return bi_core_error_limit(core, op, code);
+    uint64_t serial = core->next_serial;
+    int code = BIDE_OK;
+    core->work += count;
+    for (size_t i = 0; i < count && code == BIDE_OK; i++)
+        if (links[i].topic == NULL) /* an earlier entry may have created it */
+            code = bi_topic_get(core, args->topics[i], core->limits.max_topics, &links[i].topic);
 
-    struct waiter *waiter = bi_waiter_add(core, op, args->timeout_ms, links, count, &code);
-    unpin_topics(core, links, count, waiter != NULL);
-    if (waiter == NULL)
-        return code;
+    if (code == BIDE_OK) {
+        struct waiter *waiter = bi_waiter_add(core, op, args->timeout_ms, links, count, &code);
+        if (waiter != NULL) {
+            waiter->args = args;
+            return code;
+        }
+    }
 
-    waiter->args = args;
-    /* create_topics() used the weights as marks. */
-    for (size_t i = 0; i < count; i++)
-        waiter->links[i].weight = weight_of(args, i);
-    return code;
+    /* The topics that were created here must not outlive the failure. They have the last serials. */
+    struct topic *topic;
+    while ((topic = bi_topic_at_or_after(core, serial)) != NULL) {
+        serial = topic->serial + 1;
+        bi_topic_destroy(core, topic);
+    }
+    return bi_core_error_limit(core, op, code);
 }
 
 /* Parks a reserve whose bodies must be read: if none can be read, the op waits for other
@@ -383,7 +343,7 @@ int bi_op_reserve_run(struct core *core, bide_op *op, bide_reserve_args *args)
     for (size_t i = 0; i < count; i++) {
         struct topic *topic = bi_topic_find(core, args->topics[i]);
         links[i].topic = topic;
-        links[i].weight = weight_of(args, i);
+        links[i].weight = args->weights == NULL ? 1 : args->weights[i];
         any_open |= topic != NULL && bi_topic_is_open(topic);
     }
 
