@@ -267,9 +267,7 @@ int bi_exec_recovered(struct core *core, bide_op *op)
         return BIDE_OK;
     if (op->recovered.timeout_ms == 0)
         return bi_core_error_code(op, BIDE_TIMED_OUT);
-    int code;
-    bi_waiter_add(core, op, op->recovered.timeout_ms, NULL, 0, &code);
-    return code;
+    return bi_waiter_add(core, op, op->recovered.timeout_ms, NULL, 0);
 }
 
 void bi_core_end_recovery(struct core *core, struct bi_now now)

@@ -328,12 +328,10 @@ int bi_exec_events(struct core *core, bide_op *op)
     if (op->subscription.timeout_ms == 0)
         return bi_core_error_code(op, BIDE_TIMED_OUT);
 
-    int code;
-    struct waiter *waiter = bi_waiter_add(core, op, op->subscription.timeout_ms, NULL, 0, &code);
-    if (waiter != NULL) {
-        waiter->feed = feed;
-        feed->reader = waiter;
-    }
+    int code = bi_waiter_add(core, op, op->subscription.timeout_ms, NULL, 0);
+    feed->reader = op->private_.waiter;
+    if (feed->reader != NULL)
+        feed->reader->feed = feed;
     return code;
 }
 

@@ -277,12 +277,12 @@ static int begin_waiting(struct core *core, bide_op *op, bide_reserve_args *args
         if (links[i].topic == NULL) /* an earlier entry may have created it */
             code = bi_topic_get(core, args->topics[i], core->limits.max_topics, &links[i].topic);
 
-    if (code == BIDE_OK) {
-        struct waiter *waiter = bi_waiter_add(core, op, args->timeout_ms, links, count, &code);
-        if (waiter != NULL) {
-            waiter->args = args;
-            return code;
-        }
+    code = code != BIDE_OK ? bi_core_error_limit(core, op, code)
+                           : bi_waiter_add(core, op, args->timeout_ms, links, count);
+    struct waiter *waiter = op->private_.waiter;
+    if (waiter != NULL) {
+        waiter->args = args;
+        return code;
     }
 
     /* The topics that were created here must not outlive the failure. They have the last serials. */
@@ -291,7 +291,7 @@ static int begin_waiting(struct core *core, bide_op *op, bide_reserve_args *args
         serial = topic->serial + 1;
         bi_topic_destroy(core, topic);
     }
-    return bi_core_error_limit(core, op, code);
+    return code;
 }
 
 /* Parks a reserve whose bodies must be read: if none can be read, the op waits for other
@@ -300,26 +300,24 @@ static void park(struct core *core, bide_op *op, bide_reserve_args *args, struct
                  size_t count)
 {
     assert(args->count > 0);
-    size_t kept = 0;
-    int code;
-
     if (args->timeout_ms != 0) {
         begin_waiting(core, op, args, links, count);
     } else {
         /* Without a timeout it never waits: it only needs the topics that exist, to try again. */
+        size_t kept = 0;
         for (size_t i = 0; i < count; i++)
             if (links[i].topic != NULL)
                 links[kept++] = links[i];
-        struct waiter *added = bi_waiter_add(core, op, 0, links, kept, &code);
-        if (added != NULL)
-            added->args = args;
+        bi_waiter_add(core, op, 0, links, kept);
     }
 
     /* A failure to add the waiter is no error of the op. */
     op->error[0] = 0;
     struct waiter *waiter = op->private_.waiter;
-    if (waiter != NULL)
-        bi_waiter_park(core, waiter);
+    if (waiter == NULL)
+        return;
+    waiter->args = args;
+    bi_waiter_park(core, waiter);
 }
 
 int bi_op_reserve_run(struct core *core, bide_op *op, bide_reserve_args *args)

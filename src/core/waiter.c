@@ -92,35 +92,23 @@ static bool reserve_entries(struct core *core, const struct waiter_link *links, 
     return false;
 }
 
-static struct waiter *alloc_waiter(struct core *core, const struct waiter_link *links, size_t count)
+int bi_waiter_add(struct core *core, bide_op *op, int64_t timeout_ms,
+                  const struct waiter_link *links, size_t link_count)
 {
-    size_t size = sizeof(struct waiter) + count * sizeof(struct waiter_link);
+    assert(op->private_.waiter == NULL);
+    if (core->closed)
+        return bi_core_error_code(op, BIDE_CLOSED);
+    if (core->waiters.count >= core->limits.max_waiters)
+        return bi_core_error_limit(core, op, BIDE_TOO_MANY_WAITERS);
+
+    size_t size = sizeof(struct waiter) + link_count * sizeof(*links);
     struct waiter *waiter = bi_alloc_malloc(&core->alloc, size);
-    if (waiter == NULL || !reserve_entries(core, links, count)) {
+    if (waiter == NULL || !reserve_entries(core, links, link_count)) {
         bi_alloc_free(&core->alloc, waiter);
-        return NULL;
+        return bi_core_error_code(op, BIDE_ENOMEM);
     }
 
     memset(waiter, 0, sizeof(*waiter));
-    return waiter;
-}
-
-struct waiter *bi_waiter_add(struct core *core, bide_op *op, int64_t timeout_ms,
-                             const struct waiter_link *links, size_t link_count, int *code)
-{
-    assert(op->private_.waiter == NULL);
-    *code = core->closed                                      ? BIDE_CLOSED
-            : core->waiters.count >= core->limits.max_waiters ? BIDE_TOO_MANY_WAITERS
-                                                              : BIDE_OK;
-
-    struct waiter *waiter = *code == BIDE_OK ? alloc_waiter(core, links, link_count) : NULL;
-    if (waiter == NULL) {
-        if (*code == BIDE_OK)
-            *code = BIDE_ENOMEM;
-        bi_core_error_limit(core, op, *code);
-        return NULL;
-    }
-
     waiter->op = op;
     waiter->number = core->next_waiter++;
     waiter->link_count = link_count;
@@ -140,10 +128,8 @@ struct waiter *bi_waiter_add(struct core *core, bide_op *op, int64_t timeout_ms,
     TAILQ_INSERT_TAIL(&core->waiters.all, waiter, all);
     core->waiters.count++;
     core->waiters.reserving += link_count > 0;
-
     op->private_.waiter = waiter;
-    *code = BIDE_PENDING;
-    return waiter;
+    return BIDE_PENDING;
 }
 
 /* Removes a waiter from the list of all. */
@@ -555,8 +541,8 @@ int bi_exec_wait(struct core *core, bide_op *op)
     if (watch == NULL)
         return bi_core_error_code(op, BIDE_ENOMEM);
 
-    int code;
-    struct waiter *waiter = bi_waiter_add(core, op, op->wait.timeout_ms, NULL, 0, &code);
+    int code = bi_waiter_add(core, op, op->wait.timeout_ms, NULL, 0);
+    struct waiter *waiter = op->private_.waiter;
     if (waiter == NULL) {
         free_watch_if_unused(core, watch);
         return code;

@@ -105,11 +105,11 @@ struct waiters {
 
 /*
  * Adds a waiter for op, with a timeout (negative: none). The links, with their topics, are copied.
- * Returns NULL, with the op's error written and *code set, if the op cannot wait: BIDE_CLOSED,
- * BIDE_TOO_MANY_WAITERS or BIDE_ENOMEM. Otherwise *code is BIDE_PENDING.
+ * BIDE_PENDING, and the waiter is in op->private_.waiter; or, with the op's error written, why the op
+ * cannot wait: BIDE_CLOSED, BIDE_TOO_MANY_WAITERS or BIDE_ENOMEM.
  */
-struct waiter *bi_waiter_add(struct core *core, bide_op *op, int64_t timeout_ms,
-                             const struct waiter_link *links, size_t link_count, int *code);
+int bi_waiter_add(struct core *core, bide_op *op, int64_t timeout_ms,
+                  const struct waiter_link *links, size_t link_count);
 
 /* Parking removes a call from its lines and stops its timeout; its topics are pinned. Resuming
  * puts it back at its old place. */
