@@ -6,10 +6,18 @@
  *
  * Failure    A call that fails leaves its out parameters unchanged, except where a partial result
  *            is part of the contract (kick, purge, put of a key that exists, wait_recovered).
+ * Threads    bi_submit_and_wait() in submit.c does the waiting. It also handles pthread_cancel() of a
+ *            thread that waits in a call: the op ends, and jobs that it reserved are given back.
  */
 #include "queue/queue.h"
 
 #include <string.h>
+
+/* Fills in the kind and the arguments of an op, runs it and waits for it. Members of the arguments
+ * that are not named are zero. */
+#define RUN(queue, op, KIND, member, ...)                                              \
+    ((op).kind = BIDE_OP_##KIND, (op).member = (__typeof__((op).member)){__VA_ARGS__}, \
+     bi_submit_and_wait((queue), &(op)))
 
 static bide_slice text(const char *string)
 {
@@ -28,10 +36,8 @@ int bide_put(bide *queue, const char *topic, const void *body, size_t size,
              const bide_put_options *options, uint64_t *id)
 {
     bide_op op;
-    op.kind = BIDE_OP_PUT;
-    op.put = (bide_put_item){.topic = text(topic), .body = {body, size}, .options = options};
-
-    int code = bi_submit_and_wait(queue, &op);
+    int code =
+        RUN(queue, op, PUT, put, .topic = text(topic), .body = {body, size}, .options = options);
     /* BIDE_EXISTS: the id of the job that holds the key. */
     if (code == BIDE_OK || code == BIDE_EXISTS)
         SET_OUT(id, op.put.id);
@@ -41,10 +47,7 @@ int bide_put(bide *queue, const char *topic, const void *body, size_t size,
 int bide_put_many(bide *queue, bide_put_item *items, size_t n, size_t *accepted)
 {
     bide_op op;
-    op.kind = BIDE_OP_PUT_MANY;
-    op.put_many = (bide_put_many_args){.items = items, .count = n};
-
-    int code = bi_submit_and_wait(queue, &op);
+    int code = RUN(queue, op, PUT_MANY, put_many, .items = items, .count = n);
     if (code == BIDE_OK)
         SET_OUT(accepted, op.put_many.accepted);
     return code;
@@ -53,10 +56,7 @@ int bide_put_many(bide *queue, bide_put_item *items, size_t n, size_t *accepted)
 int bide_restore(bide *queue, const bide_job *job, uint64_t *id)
 {
     bide_op op;
-    op.kind = BIDE_OP_RESTORE;
-    op.restore = (bide_restore_args){.job = job};
-
-    int code = bi_submit_and_wait(queue, &op);
+    int code = RUN(queue, op, RESTORE, restore, .job = job);
     if (code == BIDE_OK || code == BIDE_EXISTS)
         SET_OUT(id, op.restore.id);
     return code;
@@ -68,10 +68,8 @@ int bide_reserve(bide *queue, const char *topic, int64_t timeout_ms, bide_job *j
 {
     bide_slice name = text(topic);
     bide_op op;
-    op.kind = BIDE_OP_RESERVE;
-    op.reserve = (bide_reserve_args){
-        .topics = &name, .topic_count = 1, .timeout_ms = timeout_ms, .jobs = job, .job_max = 1};
-    return bi_submit_and_wait(queue, &op);
+    return RUN(queue, op, RESERVE, reserve, .topics = &name, .topic_count = 1,
+               .timeout_ms = timeout_ms, .jobs = job, .job_max = 1);
 }
 
 int bide_reserve_many(bide *queue, bide_reserve_args *args)
@@ -93,40 +91,27 @@ int bide_reserve_many(bide *queue, bide_reserve_args *args)
 int bide_reserve_job(bide *queue, uint64_t id, bide_job *job)
 {
     bide_op op;
-    op.kind = BIDE_OP_RESERVE_JOB;
-    op.reserve_job = (bide_reserve_job_args){.id = id, .job = job};
-    return bi_submit_and_wait(queue, &op);
-}
-
-static int lease_call(bide *queue, bide_op_kind kind, uint64_t id, uint64_t token)
-{
-    bide_op op;
-    op.kind = kind;
-    op.lease = (bide_lease_args){.id = id, .token = token};
-    return bi_submit_and_wait(queue, &op);
+    return RUN(queue, op, RESERVE_JOB, reserve_job, .id = id, .job = job);
 }
 
 int bide_delete(bide *queue, uint64_t id, uint64_t token)
 {
-    return lease_call(queue, BIDE_OP_DELETE, id, token);
+    bide_op op;
+    return RUN(queue, op, DELETE, lease, .id = id, .token = token);
 }
 
 int bide_done(bide *queue, uint64_t id, uint64_t token, const void *result, size_t size,
               int64_t retain_ms)
 {
     bide_op op;
-    op.kind = BIDE_OP_DONE;
-    op.finish = (bide_finish_item){
-        .id = id, .token = token, .keep = true, .result = {result, size}, .retain_ms = retain_ms};
-    return bi_submit_and_wait(queue, &op);
+    return RUN(queue, op, DONE, finish, .id = id, .token = token, .keep = true,
+               .result = {result, size}, .retain_ms = retain_ms);
 }
 
 int bide_finish_many(bide *queue, bide_finish_item *items, size_t n)
 {
     bide_op op;
-    op.kind = BIDE_OP_FINISH_MANY;
-    op.finish_many = (bide_finish_many_args){.items = items, .count = n};
-    return bi_submit_and_wait(queue, &op);
+    return RUN(queue, op, FINISH_MANY, finish_many, .items = items, .count = n);
 }
 
 int bide_finish_and_reserve(bide *queue, bide_finish_item *finish, bide_reserve_args *args)
@@ -153,26 +138,22 @@ int bide_finish_and_reserve(bide *queue, bide_finish_item *finish, bide_reserve_
 int bide_release(bide *queue, uint64_t id, uint64_t token, int64_t priority, int64_t delay_ms)
 {
     bide_op op;
-    op.kind = BIDE_OP_RELEASE;
-    op.release =
-        (bide_release_args){.id = id, .token = token, .priority = priority, .delay_ms = delay_ms};
-    return bi_submit_and_wait(queue, &op);
+    return RUN(queue, op, RELEASE, release, .id = id, .token = token, .priority = priority,
+               .delay_ms = delay_ms);
 }
 
 int bide_give_back(bide *queue, uint64_t id, uint64_t token)
 {
-    return lease_call(queue, BIDE_OP_GIVE_BACK, id, token);
+    bide_op op;
+    return RUN(queue, op, GIVE_BACK, lease, .id = id, .token = token);
 }
 
 int bide_fail(bide *queue, uint64_t id, uint64_t token, const char *error, int64_t retry_in_ms,
               bide_state *state, int64_t *delay_ms)
 {
     bide_op op;
-    op.kind = BIDE_OP_FAIL;
-    op.fail = (bide_fail_args){
-        .id = id, .token = token, .error = text(error), .retry_in_ms = retry_in_ms};
-
-    int code = bi_submit_and_wait(queue, &op);
+    int code = RUN(queue, op, FAIL, fail, .id = id, .token = token, .error = text(error),
+                   .retry_in_ms = retry_in_ms);
     if (code == BIDE_OK) {
         SET_OUT(state, op.fail.state);
         SET_OUT(delay_ms, op.fail.delay_ms);
@@ -183,27 +164,21 @@ int bide_fail(bide *queue, uint64_t id, uint64_t token, const char *error, int64
 int bide_bury(bide *queue, uint64_t id, uint64_t token, int64_t priority, const char *reason)
 {
     bide_op op;
-    op.kind = BIDE_OP_BURY;
-    op.bury =
-        (bide_bury_args){.id = id, .token = token, .priority = priority, .reason = text(reason)};
-    return bi_submit_and_wait(queue, &op);
+    return RUN(queue, op, BURY, bury, .id = id, .token = token, .priority = priority,
+               .reason = text(reason));
 }
 
 int bide_touch(bide *queue, uint64_t id, uint64_t token, int64_t extend_ms, const char *progress)
 {
     bide_op op;
-    op.kind = BIDE_OP_TOUCH;
-    op.touch = (bide_touch_item){
-        .id = id, .token = token, .extend_ms = extend_ms, .progress = text(progress)};
-    return bi_submit_and_wait(queue, &op);
+    return RUN(queue, op, TOUCH, touch, .id = id, .token = token, .extend_ms = extend_ms,
+               .progress = text(progress));
 }
 
 int bide_touch_many(bide *queue, bide_touch_item *items, size_t n)
 {
     bide_op op;
-    op.kind = BIDE_OP_TOUCH_MANY;
-    op.touch_many = (bide_touch_many_args){.items = items, .count = n};
-    return bi_submit_and_wait(queue, &op);
+    return RUN(queue, op, TOUCH_MANY, touch_many, .items = items, .count = n);
 }
 
 /* ---- operate on jobs and topics ---- */
@@ -234,7 +209,8 @@ int bide_kick_buried(bide *queue, const char *topic, uint64_t max, uint64_t *cou
 
 int bide_kick_job(bide *queue, uint64_t id)
 {
-    return lease_call(queue, BIDE_OP_KICK_JOB, id, 0);
+    bide_op op;
+    return RUN(queue, op, KICK_JOB, lease, .id = id);
 }
 
 int bide_update(bide *queue, const bide_update_args *changes)
@@ -251,85 +227,68 @@ int bide_update(bide *queue, const bide_update_args *changes)
 
 int bide_cancel(bide *queue, uint64_t id)
 {
-    return lease_call(queue, BIDE_OP_CANCEL, id, 0);
+    bide_op op;
+    return RUN(queue, op, CANCEL, lease, .id = id);
 }
 
 int bide_purge(bide *queue, const char *topic, bide_state state, uint64_t *count)
 {
     bide_op op;
-    op.kind = BIDE_OP_PURGE;
-    op.purge = (bide_purge_args){.topic = text(topic), .state = state};
-
-    int code = bi_submit_and_wait(queue, &op);
+    int code = RUN(queue, op, PURGE, purge, .topic = text(topic), .state = state);
     /* A purge that fails half way reports the jobs that it removed. */
     if (code != BIDE_EINVAL)
         SET_OUT(count, op.purge.count);
     return code;
 }
 
-static int topic_call(bide *queue, bide_op_kind kind, bide_topic_args args)
-{
-    bide_op op;
-    op.kind = kind;
-    op.topic = args;
-    return bi_submit_and_wait(queue, &op);
-}
-
 int bide_pause(bide *queue, const char *topic, int64_t for_ms)
 {
-    return topic_call(queue, BIDE_OP_PAUSE,
-                      (bide_topic_args){.topic = text(topic), .for_ms = for_ms});
+    bide_op op;
+    return RUN(queue, op, PAUSE, topic, .topic = text(topic), .for_ms = for_ms);
 }
 
 int bide_resume(bide *queue, const char *topic)
 {
-    return topic_call(queue, BIDE_OP_RESUME, (bide_topic_args){.topic = text(topic)});
+    bide_op op;
+    return RUN(queue, op, RESUME, topic, .topic = text(topic));
 }
 
 int bide_topic_ref(bide *queue, const char *topic, int delta)
 {
-    return topic_call(queue, BIDE_OP_TOPIC_REF,
-                      (bide_topic_args){.topic = text(topic), .delta = delta});
+    bide_op op;
+    return RUN(queue, op, TOPIC_REF, topic, .topic = text(topic), .delta = delta);
 }
 
 int bide_drain(bide *queue, bool on)
 {
     bide_op op;
-    op.kind = BIDE_OP_DRAIN;
-    op.drain.on = on;
-    return bi_submit_and_wait(queue, &op);
+    return RUN(queue, op, DRAIN, drain, .on = on);
 }
 
 /* ---- query ---- */
 
-static int query_call(bide *queue, bide_op_kind kind, bide_query_args args)
-{
-    bide_op op;
-    op.kind = kind;
-    op.query = args;
-    return bi_submit_and_wait(queue, &op);
-}
-
 int bide_peek(bide *queue, uint64_t id, bide_job *job)
 {
-    return query_call(queue, BIDE_OP_PEEK, (bide_query_args){.id = id, .job = job});
+    bide_op op;
+    return RUN(queue, op, PEEK, query, .id = id, .job = job);
 }
 
 int bide_peek_first(bide *queue, const char *topic, bide_state state, bide_job *job)
 {
-    return query_call(queue, BIDE_OP_PEEK_FIRST,
-                      (bide_query_args){.topic = text(topic), .state = state, .job = job});
+    bide_op op;
+    return RUN(queue, op, PEEK_FIRST, query, .topic = text(topic), .state = state, .job = job);
 }
 
 int bide_find(bide *queue, const char *topic, const void *key, size_t size, bide_job *job)
 {
-    return query_call(queue, BIDE_OP_FIND,
-                      (bide_query_args){.topic = text(topic), .key = {key, size}, .job = job});
+    bide_op op;
+    return RUN(queue, op, FIND, query, .topic = text(topic), .key = {key, size}, .job = job);
 }
 
 int bide_job_stats(bide *queue, uint64_t id, bide_job *job)
 {
-    return query_call(queue, BIDE_OP_JOB_STATS, (bide_query_args){.id = id, .job = job});
+    bide_op op;
+    return RUN(queue, op, JOB_STATS, query, .id = id, .job = job);
 }
 
 static int fetch_call(bide *queue, bide_op_kind kind, uint64_t id, bide_buf **out)
@@ -361,10 +320,7 @@ int bide_result(bide *queue, uint64_t id, bide_buf **result)
 int bide_wait(bide *queue, uint64_t id, int64_t timeout_ms, bide_state *state, bide_buf **result)
 {
     bide_op op;
-    op.kind = BIDE_OP_WAIT;
-    op.wait = (bide_wait_args){.id = id, .timeout_ms = timeout_ms};
-
-    int code = bi_submit_and_wait(queue, &op);
+    int code = RUN(queue, op, WAIT, wait, .id = id, .timeout_ms = timeout_ms);
     if (code != BIDE_OK)
         return code;
 
@@ -447,17 +403,13 @@ int bide_waiting(bide *queue, char *cursor, bide_topic_stats *topics, size_t max
 int bide_queue_stats(bide *queue, bide_stats *stats)
 {
     bide_op op;
-    op.kind = BIDE_OP_STATS;
-    op.stats.stats = stats;
-    return bi_submit_and_wait(queue, &op);
+    return RUN(queue, op, STATS, stats, .stats = stats);
 }
 
 int bide_topic_get_stats(bide *queue, const char *topic, bide_topic_stats *stats)
 {
     bide_op op;
-    op.kind = BIDE_OP_TOPIC_STATS;
-    op.topic_stats = (bide_topic_stats_args){.topic = text(topic), .stats = stats};
-    return bi_submit_and_wait(queue, &op);
+    return RUN(queue, op, TOPIC_STATS, topic_stats, .topic = text(topic), .stats = stats);
 }
 
 int bide_ping(bide *queue)
@@ -470,10 +422,7 @@ int bide_ping(bide *queue)
 int bide_wait_recovered(bide *queue, int64_t timeout_ms, bide_recovery *progress)
 {
     bide_op op;
-    op.kind = BIDE_OP_RECOVERED;
-    op.recovered = (bide_recovered_args){.timeout_ms = timeout_ms};
-
-    int code = bi_submit_and_wait(queue, &op);
+    int code = RUN(queue, op, RECOVERED, recovered, .timeout_ms = timeout_ms);
     /* A wait that times out reports the progress as well. */
     if (code == BIDE_OK || code == BIDE_TIMED_OUT)
         SET_OUT(progress, op.recovered.progress);
@@ -483,17 +432,13 @@ int bide_wait_recovered(bide *queue, int64_t timeout_ms, bide_recovery *progress
 int bide_backup(bide *queue, const char *path)
 {
     bide_op op;
-    op.kind = BIDE_OP_BACKUP;
-    op.backup.path = path;
-    return bi_submit_and_wait(queue, &op);
+    return RUN(queue, op, BACKUP, backup, .path = path);
 }
 
 int bide_check(bide *queue, bide_check_report *report)
 {
     bide_op op;
-    op.kind = BIDE_OP_CHECK;
-    op.check.report = report;
-    return bi_submit_and_wait(queue, &op);
+    return RUN(queue, op, CHECK, check, .report = report);
 }
 
 int bide_subscribe(bide *queue, const char *topic, uint32_t kinds, uint32_t capacity,
@@ -504,11 +449,8 @@ int bide_subscribe(bide *queue, const char *topic, uint32_t kinds, uint32_t capa
     if (feed == NULL)
         return bi_last_error_set(BIDE_EINVAL, "subscribe: feed is NULL");
 
-    op.kind = BIDE_OP_SUBSCRIBE;
-    op.subscription =
-        (bide_subscription_args){.topic = text(topic), .kinds = kinds, .capacity = capacity};
-
-    int code = bi_submit_and_wait(queue, &op);
+    int code = RUN(queue, op, SUBSCRIBE, subscription, .topic = text(topic), .kinds = kinds,
+                   .capacity = capacity);
     if (code == BIDE_OK)
         *feed = op.subscription.handle;
     return code;
@@ -522,11 +464,8 @@ int bide_events(bide *queue, bide_subscription *feed, int64_t timeout_ms, bide_e
     if (count == NULL)
         return bi_last_error_set(BIDE_EINVAL, "events: count is NULL");
 
-    op.kind = BIDE_OP_EVENTS;
-    op.subscription = (bide_subscription_args){
-        .handle = feed, .timeout_ms = timeout_ms, .events = events, .event_max = max};
-
-    int code = bi_submit_and_wait(queue, &op);
+    int code = RUN(queue, op, EVENTS, subscription, .handle = feed, .timeout_ms = timeout_ms,
+                   .events = events, .event_max = max);
     if (code == BIDE_OK) {
         *count = op.subscription.count;
         SET_OUT(lost, op.subscription.lost);
@@ -537,7 +476,5 @@ int bide_events(bide *queue, bide_subscription *feed, int64_t timeout_ms, bide_e
 int bide_unsubscribe(bide *queue, bide_subscription *feed)
 {
     bide_op op;
-    op.kind = BIDE_OP_UNSUBSCRIBE;
-    op.subscription = (bide_subscription_args){.handle = feed};
-    return bi_submit_and_wait(queue, &op);
+    return RUN(queue, op, UNSUBSCRIBE, subscription, .handle = feed);
 }

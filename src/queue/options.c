@@ -8,14 +8,12 @@
 #include "queue/queue.h"
 #include "util/sized_struct.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-
-/* The C type of a member. */
-enum width { U32, U64, I64, SIZE, ENUM, INT };
 
 /* How an option is treated when a server owns the queue (backend_ops.remote). */
 enum remote {
@@ -25,9 +23,8 @@ enum remote {
 };
 
 struct option {
-    const char *name; /* in URLs: the name of the member without its unit */
-    size_t offset;
-    enum width width;
+    const char *name;    /* in URLs: the name of the member without its unit */
+    size_t offset, size; /* of the member: 4 or 8 bytes */
     enum bi_option_type type;
     uint64_t fallback; /* the default, which 0 selects */
     uint64_t max;
@@ -36,96 +33,67 @@ struct option {
 
 #define MB_1         (UINT64_C(1) << 20)
 #define GB_1         (UINT64_C(1) << 30)
-#define FIELD(field) offsetof(bide_options, field)
+#define FIELD(field) offsetof(bide_options, field), sizeof(((bide_options *)0)->field)
 
 static const struct option options[] = {
-    {"default_ttr", FIELD(default_ttr_ms), I64, BI_OPTION_DURATION, 60000, BIDE_TIME_MAX_MS,
+    {"default_ttr", FIELD(default_ttr_ms), BI_OPTION_DURATION, 60000, BIDE_TIME_MAX_MS,
      REMOTE_ACCEPT},
-    {"max_job_size", FIELD(max_job_size), SIZE, BI_OPTION_BYTES, 65535, GB_1, REMOTE_LIMIT},
-    {"max_result_size", FIELD(max_result_size), SIZE, BI_OPTION_BYTES, 65536, GB_1, REMOTE_LIMIT},
-    {"max_error_size", FIELD(max_error_size), SIZE, BI_OPTION_BYTES, 1024, MB_1, REMOTE_REJECT},
-    {"max_touches", FIELD(max_touches), U32, BI_OPTION_COUNT, 0, UINT32_MAX, REMOTE_REJECT},
-    {"max_touch_total", FIELD(max_touch_total_ms), I64, BI_OPTION_DURATION, 0, BIDE_TIME_MAX_MS,
+    {"max_job_size", FIELD(max_job_size), BI_OPTION_BYTES, 65535, GB_1, REMOTE_LIMIT},
+    {"max_result_size", FIELD(max_result_size), BI_OPTION_BYTES, 65536, GB_1, REMOTE_LIMIT},
+    {"max_error_size", FIELD(max_error_size), BI_OPTION_BYTES, 1024, MB_1, REMOTE_REJECT},
+    {"max_touches", FIELD(max_touches), BI_OPTION_COUNT, 0, UINT32_MAX, REMOTE_REJECT},
+    {"max_touch_total", FIELD(max_touch_total_ms), BI_OPTION_DURATION, 0, BIDE_TIME_MAX_MS,
      REMOTE_REJECT},
-    {"min_touch_interval", FIELD(min_touch_interval_ms), I64, BI_OPTION_DURATION, 0,
-     BIDE_TIME_MAX_MS, REMOTE_REJECT},
-    {"max_topics", FIELD(max_topics), U32, BI_OPTION_COUNT, 1000000, UINT32_MAX, REMOTE_REJECT},
-    {"max_waiters", FIELD(max_waiters), U32, BI_OPTION_COUNT, 100000, UINT32_MAX, REMOTE_REJECT},
-    {"max_jobs_per_topic", FIELD(max_jobs_per_topic), U64, BI_OPTION_COUNT, 0, UINT32_MAX,
+    {"min_touch_interval", FIELD(min_touch_interval_ms), BI_OPTION_DURATION, 0, BIDE_TIME_MAX_MS,
      REMOTE_REJECT},
-    {"max_done_per_topic", FIELD(max_done_per_topic), U64, BI_OPTION_COUNT, 10000, UINT32_MAX,
+    {"max_topics", FIELD(max_topics), BI_OPTION_COUNT, 1000000, UINT32_MAX, REMOTE_REJECT},
+    {"max_waiters", FIELD(max_waiters), BI_OPTION_COUNT, 100000, UINT32_MAX, REMOTE_REJECT},
+    {"max_jobs_per_topic", FIELD(max_jobs_per_topic), BI_OPTION_COUNT, 0, UINT32_MAX,
      REMOTE_REJECT},
-    {"max_memory", FIELD(max_memory), U64, BI_OPTION_BYTES, 0, UINT64_MAX, REMOTE_REJECT},
-    {"max_pending_ops", FIELD(max_pending_ops), U32, BI_OPTION_COUNT, 100000, UINT32_MAX,
+    {"max_done_per_topic", FIELD(max_done_per_topic), BI_OPTION_COUNT, 10000, UINT32_MAX,
+     REMOTE_REJECT},
+    {"max_memory", FIELD(max_memory), BI_OPTION_BYTES, 0, UINT64_MAX, REMOTE_REJECT},
+    {"max_pending_ops", FIELD(max_pending_ops), BI_OPTION_COUNT, 100000, UINT32_MAX, REMOTE_ACCEPT},
+    {"max_pending_bytes", FIELD(max_pending_bytes), BI_OPTION_BYTES, 64 * MB_1, UINT64_MAX,
      REMOTE_ACCEPT},
-    {"max_pending_bytes", FIELD(max_pending_bytes), U64, BI_OPTION_BYTES, 64 * MB_1, UINT64_MAX,
-     REMOTE_ACCEPT},
-    {"topic_cleanup", FIELD(topic_cleanup), INT, BI_OPTION_ON_OFF, 0, 0, REMOTE_REJECT},
-    {"ticker", FIELD(ticker), ENUM, BI_OPTION_TICKER, BIDE_TICKER_DYNAMIC, BIDE_TICKER_WHEEL,
+    {"topic_cleanup", FIELD(topic_cleanup), BI_OPTION_ON_OFF, 0, 0, REMOTE_REJECT},
+    {"ticker", FIELD(ticker), BI_OPTION_TICKER, BIDE_TICKER_DYNAMIC, BIDE_TICKER_WHEEL,
      REMOTE_REJECT},
-    {"ticker_min", FIELD(ticker_min_ms), I64, BI_OPTION_DURATION, 0, 3600000, REMOTE_REJECT},
-    {"ticker_max", FIELD(ticker_max_ms), I64, BI_OPTION_DURATION, 0, BIDE_TIME_MAX_MS,
-     REMOTE_REJECT},
-    {"wheel_tick", FIELD(wheel_tick_ms), I64, BI_OPTION_DURATION, 10, 3600000, REMOTE_REJECT},
-    {"wheel_slots", FIELD(wheel_slots), U32, BI_OPTION_COUNT, 512, 1000000, REMOTE_REJECT},
-    {"sync", FIELD(sync), ENUM, BI_OPTION_SYNC, BIDE_SYNC_FULL, BIDE_SYNC_OFF, REMOTE_REJECT},
-    {"batch_jobs", FIELD(batch_jobs), U32, BI_OPTION_COUNT, 1000, 1000000, REMOTE_REJECT},
-    {"batch_bytes", FIELD(batch_bytes), U64, BI_OPTION_BYTES, 8 * MB_1, GB_1, REMOTE_REJECT},
-    {"cache_bytes", FIELD(cache_bytes), U64, BI_OPTION_BYTES, 64 * MB_1, UINT64_MAX, REMOTE_REJECT},
-    {"seed", FIELD(seed), U64, BI_OPTION_COUNT, 0, UINT64_MAX, REMOTE_ACCEPT},
+    {"ticker_min", FIELD(ticker_min_ms), BI_OPTION_DURATION, 0, 3600000, REMOTE_REJECT},
+    {"ticker_max", FIELD(ticker_max_ms), BI_OPTION_DURATION, 0, BIDE_TIME_MAX_MS, REMOTE_REJECT},
+    {"wheel_tick", FIELD(wheel_tick_ms), BI_OPTION_DURATION, 10, 3600000, REMOTE_REJECT},
+    {"wheel_slots", FIELD(wheel_slots), BI_OPTION_COUNT, 512, 1000000, REMOTE_REJECT},
+    {"sync", FIELD(sync), BI_OPTION_SYNC, BIDE_SYNC_FULL, BIDE_SYNC_OFF, REMOTE_REJECT},
+    {"batch_jobs", FIELD(batch_jobs), BI_OPTION_COUNT, 1000, 1000000, REMOTE_REJECT},
+    {"batch_bytes", FIELD(batch_bytes), BI_OPTION_BYTES, 8 * MB_1, GB_1, REMOTE_REJECT},
+    {"cache_bytes", FIELD(cache_bytes), BI_OPTION_BYTES, 64 * MB_1, UINT64_MAX, REMOTE_REJECT},
+    {"seed", FIELD(seed), BI_OPTION_COUNT, 0, UINT64_MAX, REMOTE_ACCEPT},
 };
 
 #define OPTION_COUNT (sizeof(options) / sizeof(options[0]))
 
-_Static_assert(sizeof(bide_ticker) == sizeof(unsigned) && sizeof(bide_sync) == sizeof(unsigned),
-               "fields of width ENUM are read as unsigned");
+/* topic_cleanup is 0 (on) or -1 (off), which as an unsigned number is this. */
+#define OFF UINT32_MAX
 
-/* ---- members of any type ---- */
+/* ---- members of any type, as unsigned numbers ---- */
 
 static uint64_t get(const bide_options *from, const struct option *option)
 {
-    const char *field = (const char *)from + option->offset;
-
-    switch (option->width) {
-    case U32:
-        return *(const uint32_t *)(const void *)field;
-    case SIZE:
-        return *(const size_t *)(const void *)field;
-    case ENUM: {
-        /* memcpy: the enum types differ, and a pointer to unsigned must not alias them. */
-        unsigned value;
-        memcpy(&value, field, sizeof(value));
-        return value;
-    }
-    case INT:
-        return (uint64_t) * (const int *)(const void *)field;
-    default:
-        return *(const uint64_t *)(const void *)field;
-    }
+    assert(option->size == sizeof(uint32_t) || option->size == sizeof(uint64_t));
+    /* memcpy: the enum types differ, and a pointer to unsigned must not alias them. */
+    uint64_t large;
+    uint32_t small;
+    const char *member = (const char *)from + option->offset;
+    memcpy(option->size == sizeof(small) ? (void *)&small : &large, member, option->size);
+    return option->size == sizeof(small) ? small : large;
 }
 
 static void set(bide_options *to, const struct option *option, uint64_t value)
 {
-    void *field = (char *)to + option->offset;
-
-    switch (option->width) {
-    case U32:
-        *(uint32_t *)field = (uint32_t)value;
-        break;
-    case SIZE:
-        *(size_t *)field = (size_t)value;
-        break;
-    case ENUM: {
-        unsigned number = (unsigned)value;
-        memcpy(field, &number, sizeof(number));
-        break;
-    }
-    case INT:
-        *(int *)field = (int)value;
-        break;
-    default:
-        *(uint64_t *)field = value;
-    }
+    uint32_t small = (uint32_t)value;
+    assert(option->size == sizeof(value) || small == value);
+    memcpy((char *)to + option->offset,
+           option->size == sizeof(small) ? (const void *)&small : &value, option->size);
 }
 
 /* ---- parse ---- */
@@ -162,7 +130,7 @@ static const struct {
     {"normal", BI_OPTION_SYNC, BIDE_SYNC_NORMAL},
     {"off", BI_OPTION_SYNC, BIDE_SYNC_OFF},
     {"on", BI_OPTION_ON_OFF, 0},
-    {"off", BI_OPTION_ON_OFF, (uint64_t)-1},
+    {"off", BI_OPTION_ON_OFF, OFF},
 };
 
 /* Parses digits and a suffix that the type permits. */
@@ -312,23 +280,13 @@ static int set_open_error(int code, const char *error)
     return bi_last_error_set(code, "open: %s", error);
 }
 
-/* Rejects an option that was set here but is configured on the server. */
-static int reject_server_option(const bide_options *requested, const struct option *option)
-{
-    if (option->remote != REMOTE_REJECT || get(requested, option) == 0)
-        return BIDE_OK;
-
-    return bi_last_error_set(
-        BIDE_EINVAL, "open: %s is kept by the server of this queue: set it there", option->name);
-}
-
 static int check_and_default(bide_options *resolved, const struct option *option, bool remote)
 {
     char error[BIDE_ERROR_SIZE];
     uint64_t value = get(resolved, option);
 
     if (option->type == BI_OPTION_ON_OFF) {
-        if (value != 0 && value != (uint64_t)-1)
+        if (value != 0 && value != OFF)
             return bi_last_error_set(BIDE_EINVAL, "open: %s is neither 0 (on) nor -1 (off)",
                                      option->name);
         return BIDE_OK;
@@ -342,15 +300,6 @@ static int check_and_default(bide_options *resolved, const struct option *option
         set(resolved, option,
             remote && option->remote == REMOTE_LIMIT ? option->max : option->fallback);
     return BIDE_OK;
-}
-
-static uint64_t random_seed(void)
-{
-    uint64_t seed = 0;
-    /* Not a secret: if the kernel has no entropy yet, an address of the stack is good enough. */
-    if (getrandom(&seed, sizeof(seed), GRND_NONBLOCK) != (ssize_t)sizeof(seed) || seed == 0)
-        seed = (uint64_t)(uintptr_t)&seed ^ UINT64_C(0x9e3779b97f4a7c15);
-    return seed;
 }
 
 static bool is_one_of(const char *const *names, const char *name)
@@ -391,14 +340,23 @@ int bi_options_validate(const bide_options *requested, bool remote, bide_options
     *resolved = *requested;
     for (size_t i = 0; i < OPTION_COUNT; i++) {
         int code = check_and_default(resolved, &options[i], remote);
-        if (code == BIDE_OK && remote)
-            code = reject_server_option(requested, &options[i]);
         if (code != BIDE_OK)
             return code;
+
+        /* An option that was set here but is configured on the server. */
+        if (remote && options[i].remote == REMOTE_REJECT && get(requested, &options[i]) != 0)
+            return bi_last_error_set(BIDE_EINVAL,
+                                     "open: %s is kept by the server of this queue: set it there",
+                                     options[i].name);
     }
 
+    /* Not a secret: if the kernel has no entropy yet, an address of the stack is good enough. */
+    uint64_t seed = 0;
+    if (resolved->seed == 0 &&
+        (getrandom(&seed, sizeof(seed), GRND_NONBLOCK) != (ssize_t)sizeof(seed) || seed == 0))
+        seed = (uint64_t)(uintptr_t)&seed ^ UINT64_C(0x9e3779b97f4a7c15);
     if (resolved->seed == 0)
-        resolved->seed = random_seed();
+        resolved->seed = seed;
     return BIDE_OK;
 }
 

@@ -14,6 +14,7 @@
 #include "util/message.h"
 #include "util/thread.h"
 
+#include <assert.h>
 #include <semaphore.h>
 #include <stdio.h>
 #include <string.h>
@@ -179,11 +180,9 @@ struct call {
     sem_t completed;
 };
 
-static void await_completion(struct call *call)
+static void finish_call(const struct call *call)
 {
-    while (sem_wait(&call->completed) != 0)
-        ;
-
+    assert((call->op->private_.flags & BI_SUBMITTED) != 0);
     call->op->status = call->op->private_.status;
     bi_submit_finalize(call->op);
 }
@@ -212,7 +211,9 @@ static void cancel_call(void *arg)
     bide_op *op = call->op;
 
     queue->backend->ops->cancel(queue->backend, op);
-    await_completion(call);
+    while (sem_wait(&call->completed) != 0)
+        ;
+    finish_call(call);
 
     if (op->status == BIDE_OK && bi_op_reserve_args(op) != NULL)
         give_back(queue, bi_op_reserve_args(op));
@@ -225,19 +226,20 @@ static void cancel_call(void *arg)
     bi_queue_leave(queue);
 }
 
-/* Waits for an op that waits for an event, perhaps for ever. The only place where a blocking
- * call may be cancelled. */
-static void await_cancellable(struct call *call, int cancel_state)
+/* Waits for a pending op. A thread may be cancelled here, and only here, if the op waits for an
+ * event, perhaps for ever. */
+static void await_completion(struct call *call, bool cancellable, int cancel_state)
 {
     pthread_cleanup_push(cancel_call, call);
-    pthread_setcancelstate(cancel_state, NULL);
+    if (cancellable)
+        pthread_setcancelstate(cancel_state, NULL);
     while (sem_wait(&call->completed) != 0)
         ;
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+    if (cancellable)
+        pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
     pthread_cleanup_pop(0);
 
-    call->op->status = call->op->private_.status;
-    bi_submit_finalize(call->op);
+    finish_call(call);
 }
 
 /* Whether the op waits for an event, as long as its timeout permits. */
@@ -247,41 +249,13 @@ static bool may_wait(bide_op *op)
     return timeout_ms != NULL && *timeout_ms != 0;
 }
 
-/* Submits a prepared op and waits for it. */
-static void run_blocking(struct call *call)
-{
-    struct backend *backend = call->queue->backend;
-    int cancel_state = bi_thread_disable_cancel();
-    /* Read before the submit: a pending op belongs to the backend. */
-    bool waits = may_wait(call->op);
-
-    if (backend->ops->submit(backend, &call->op, 1) > 0) {
-        if (waits)
-            await_cancellable(call, cancel_state);
-        else
-            await_completion(call);
-    }
-
-    bi_thread_restore_cancel(&cancel_state);
-}
-
-/* Waits for an op that a backend without cancellation points left pending. Such a backend
- * (memory) does not write the kind and timeout of a pending op, so they can be read now, and
- * ops that complete synchronously are spared it. */
-static void await_pending(struct call *call)
-{
-    int cancel_state = bi_thread_disable_cancel();
-    if (may_wait(call->op))
-        await_cancellable(call, cancel_state);
-    else
-        await_completion(call);
-    bi_thread_restore_cancel(&cancel_state);
-}
-
 static inline void run_and_wait(struct bide *queue, bide_op *op)
 {
     struct backend *backend = queue->backend;
     struct call call;
+    int cancel_state = PTHREAD_CANCEL_ENABLE;
+    bool may_block = backend->ops->may_block;
+    bool waits = false;
 
     call.queue = queue;
     call.op = op;
@@ -289,10 +263,24 @@ static inline void run_and_wait(struct bide *queue, bide_op *op)
     op->private_.wake = &call.completed;
 
     bi_queue_enter(queue);
-    if (backend->ops->may_block)
-        run_blocking(&call);
-    else if (backend->ops->submit(backend, &call.op, 1) > 0)
-        await_pending(&call);
+    if (may_block) {
+        cancel_state = bi_thread_disable_cancel();
+        /* Read before the submit: a pending op belongs to the backend. */
+        waits = may_wait(op);
+    }
+
+    bool pending = backend->ops->submit(backend, &call.op, 1) > 0;
+
+    /* A backend without cancellation points (memory) does not write the kind and timeout of a
+     * pending op, so they can be read now, and ops that complete at once are spared it. */
+    if (pending && !may_block) {
+        cancel_state = bi_thread_disable_cancel();
+        waits = may_wait(op);
+    }
+    if (pending)
+        await_completion(&call, waits, cancel_state);
+    if (pending || may_block)
+        bi_thread_restore_cancel(&cancel_state);
     bi_queue_leave(queue);
 
     op->private_.wake = NULL;
