@@ -32,19 +32,9 @@
 /* The interval between two attempts. */
 #define READ_RETRY_MS 20
 
-/* ---- counting ---- */
-
-static void enter(struct local *local, const bide_op *op)
-{
-    local->reading_ops++;
-    local->reading_bytes += op->private_.bytes;
-}
-
 static void leave(struct local *local, const bide_op *op)
 {
-    assert(local->reading_ops > 0 && local->reading_bytes >= op->private_.bytes);
-    local->reading_ops--;
-    local->reading_bytes -= op->private_.bytes;
+    bi_op_count_remove(&local->reading, op);
     if (local->blocked_callers > 0)
         pthread_cond_broadcast(&local->below_limit);
 }
@@ -87,7 +77,7 @@ static void fail_op(struct local *local, bide_op *op, int code, const char *erro
 void bi_body_reader_enqueue(struct local *local, bide_op *op)
 {
     assert(op->private_.status == BIDE_OK && (op->private_.flags & BI_BODY_MISSING) != 0);
-    enter(local, op);
+    bi_op_count_add(&local->reading, op);
 
     /* The core needs the arguments again when the bodies are supplied, for instance a text to
      * search for. An op that waited in the core has copies there, and its arguments may be
@@ -159,14 +149,6 @@ static size_t count_missing(const bide_op *op, uint64_t *bytes)
     return count;
 }
 
-static bool alloc_batch(struct read_batch *batch)
-{
-    size_t count = batch->count + PREFETCH_COUNT;
-    batch->bodies = malloc(count * sizeof(*batch->bodies));
-    batch->wants = malloc(count * sizeof(*batch->wants));
-    return batch->bodies != NULL && batch->wants != NULL;
-}
-
 /* Pops ops from the list and collects the bodies that they lack: at most those of one op above
  * BIDE_BATCH_BYTES. False when out of memory: the popped ops are in batch->reads. The lock is
  * held. */
@@ -182,7 +164,9 @@ static bool collect_ops(struct local *local, struct read_batch *batch)
         batch->count += count;
     }
 
-    if (!alloc_batch(batch))
+    batch->bodies = malloc((batch->count + PREFETCH_COUNT) * sizeof(*batch->bodies));
+    batch->wants = malloc((batch->count + PREFETCH_COUNT) * sizeof(*batch->wants));
+    if (batch->bodies == NULL || batch->wants == NULL)
         return false;
 
     for (size_t i = 0; i < batch->read_count; i++) {
@@ -243,26 +227,23 @@ static void log_unreadable(struct local *local, const struct read_batch *batch)
 
 /* ---- supplying ops ---- */
 
-static bool needs_retry(const struct read_batch *batch, const struct body_read *body_read)
+/* Whether a body of the op must be retried; *no_memory: because memory was short. */
+static bool needs_retry(const struct read_batch *batch, const struct body_read *body_read,
+                        bool *no_memory)
 {
-    for (size_t i = 0; i < body_read->count; i++)
-        if (batch->wants[body_read->first + i].retry)
-            return true;
-    return false;
-}
-
-static bool lacks_memory(const struct read_batch *batch, const struct body_read *body_read)
-{
-    for (size_t i = 0; i < body_read->count; i++)
-        if (batch->wants[body_read->first + i].out_of_memory)
-            return true;
-    return false;
+    bool retry = false;
+    for (size_t i = 0; i < body_read->count; i++) {
+        const struct store_body_request *want = &batch->wants[body_read->first + i];
+        retry |= want->retry;
+        *no_memory |= want->out_of_memory;
+    }
+    return retry;
 }
 
 /* Decides how an op continues of which some bodies must be retried. True: they count as damaged,
  * and the op continues without them. False: the op is queued again or has failed. */
 static bool retry_or_fail(struct local *local, const struct read_batch *batch,
-                          const struct body_read *body_read)
+                          const struct body_read *body_read, bool no_memory)
 {
     bide_op *op = body_read->op;
     int64_t now = bi_clock_boot();
@@ -277,7 +258,7 @@ static bool retry_or_fail(struct local *local, const struct read_batch *batch,
         fail_op(local, op, BIDE_CLOSED, bide_code_text(BIDE_CLOSED));
     } else if (now - *since < READ_TIMEOUT_US) {
         bi_op_fifo_push(&local->awaiting_body, op);
-    } else if (lacks_memory(batch, body_read)) {
+    } else if (no_memory) {
         fail_op(local, op, BIDE_ENOMEM, bide_code_text(BIDE_ENOMEM));
     } else if (local->last_read_at > *since) {
         return true; /* the store can be read: these bodies are damaged */
@@ -313,11 +294,13 @@ static void reply_ops(struct local *local, struct read_batch *batch)
     for (size_t i = 0; i < batch->read_count; i++) {
         const struct body_read *body_read = &batch->reads[i];
         bide_op *op = body_read->op;
+        bool no_memory = false;
         if (op == NULL)
             continue; /* a rollback has completed it */
         if (bi_commit_is_cancelled(op))
             fail_op(local, op, BIDE_CANCELLED, bide_code_text(BIDE_CANCELLED));
-        else if (!needs_retry(batch, body_read) || retry_or_fail(local, batch, body_read))
+        else if (!needs_retry(batch, body_read, &no_memory) ||
+                 retry_or_fail(local, batch, body_read, no_memory))
             supply_bodies(local, op, batch->bodies + body_read->first);
     }
 
@@ -355,9 +338,7 @@ static void run_batch(struct local *local)
             fail_op(local, batch.reads[i].op, BIDE_ENOMEM, bide_code_text(BIDE_ENOMEM));
 
         bi_core_serve(local->core, bi_local_now(local));
-        bi_local_wake_threads(local);
-        bi_local_unlock(local);
-        bi_local_lock(local);
+        bi_local_yield(local);
         return;
     }
 
@@ -412,9 +393,7 @@ static void fetch_jobs(struct local *local)
     } else
         bi_local_resume(local, op);
 
-    bi_local_wake_threads(local);
-    bi_local_unlock(local);
-    bi_local_lock(local);
+    bi_local_yield(local);
 }
 
 void *bi_body_reader_run(void *arg)

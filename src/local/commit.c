@@ -62,22 +62,17 @@ bool bi_commit_must_hold(const struct local *local, const bide_op *op)
     return local->persistent && op->private_.hold > bi_journal_committed_batch(local->core);
 }
 
-/* Whether an op that would be held now must fail: a batch is in doubt, for which enter_in_doubt()
- * fails the held ops only once. A reserve is held all the same: it has its job. */
-static bool must_fail_in_doubt(const struct local *local, const bide_op *op)
-{
-    bide_job *jobs;
-    bool reserved = op->private_.status == BIDE_OK && bi_op_result_reserved(op, &jobs) > 0;
-    return local->in_doubt && !local->unverified && !reserved;
-}
-
 void bi_commit_hold(struct local *local, bide_op *op)
 {
     /* A batch that is committed, or not open yet, would never complete the op. */
     assert(bi_commit_must_hold(local, op));
     assert(op->private_.hold <= bi_journal_open_batch(local->core));
 
-    if (must_fail_in_doubt(local, op)) {
+    /* enter_in_doubt() fails the held ops only once, so an op that comes later fails here. A reserve
+     * is held all the same: it has its job. */
+    bide_job *jobs;
+    bool reserved = op->private_.status == BIDE_OK && bi_op_result_reserved(op, &jobs) > 0;
+    if (local->in_doubt && !local->unverified && !reserved) {
         bi_commit_revoke(local, op, BIDE_EUNKNOWN, local->in_doubt_error);
         bi_op_fifo_push(&local->completed, op);
         return;
@@ -85,18 +80,14 @@ void bi_commit_hold(struct local *local, bide_op *op)
 
     op->private_.flags |= BI_HELD;
     bi_op_fifo_push(held_list(local, op->private_.hold), op);
-    local->held_ops++;
-    local->held_bytes += op->private_.bytes;
+    bi_op_count_add(&local->held_count, op);
 }
 
 /* Moves an op, already popped from its held list, to the completed ops. */
 static void complete_held(struct local *local, bide_op *op)
 {
-    assert(local->held_ops > 0 && local->held_bytes >= op->private_.bytes);
     assert(op->private_.status != BIDE_PENDING);
-
-    local->held_ops--;
-    local->held_bytes -= op->private_.bytes;
+    bi_op_count_remove(&local->held_count, op);
     bi_op_fifo_push(&local->completed, op);
 }
 
@@ -126,9 +117,7 @@ static void complete_ops(struct local *local, struct op_fifo ops, int64_t since)
         if (count % HELD_PER_CLOCK != 0 || ops.head == NULL || bi_clock_boot() < until)
             continue;
 
-        bi_local_wake_threads(local);
-        bi_local_unlock(local);
-        bi_local_lock(local);
+        bi_local_yield(local);
         now = bi_local_now(local);
         until = now.mono + HELD_SLICE_US;
     }
@@ -140,8 +129,8 @@ static void complete_ops(struct local *local, struct op_fifo ops, int64_t since)
 bool bi_commit_is_full(const struct local *local)
 {
     const bide_options *options = &local->context.options;
-    return local->held_ops + local->reading_ops >= options->max_pending_ops ||
-           local->held_bytes + local->reading_bytes >= options->max_pending_bytes;
+    return local->held_count.ops + local->reading.ops >= options->max_pending_ops ||
+           local->held_count.bytes + local->reading.bytes >= options->max_pending_bytes;
 }
 
 /* Waits until there may be fewer pending ops. The lock is held at the call and at the return. */
@@ -210,7 +199,7 @@ bool bi_commit_fail_held(struct local *local, int code, const char *error, int64
             bi_commit_revoke(local, op, code, error);
             complete_held(local, op);
             if (bi_clock_boot() >= until)
-                return local->held_ops > 0;
+                return local->held_count.ops > 0;
         }
     }
     return false;
@@ -253,8 +242,8 @@ static void verify_reopened(struct local *local, const struct bi_batch *batch)
 
     if (local->unverified)
         snprintf(local->in_doubt_error, sizeof(local->in_doubt_error),
-                 "%.60s cannot be compared (%.60s); it is tried again",
-                 local->store->path == NULL ? "the store" : local->store->path, error);
+                 "%.60s cannot be compared (%.60s); it is tried again", bi_local_store_name(local),
+                 error);
     else
         bi_maintenance_request_verify(local);
 }
@@ -522,25 +511,22 @@ static void wait_for_work(struct local *local)
      * signals a time that is nearer than commit_wakes_at. */
     local->commit_wakes_at = local->committing ? BI_NEVER : local->maintain_at;
 
-    if (local->commit_wakes_at == BI_NEVER) {
-        pthread_cond_wait(&local->commit_work, &local->lock);
-    } else {
-        struct timespec until;
-        int64_t us = local->commit_wakes_at - bi_clock_boot();
-        bi_clock_mono_deadline(&until, us < 0 ? 0 : us);
-        pthread_cond_timedwait(&local->commit_work, &local->lock, &until);
-    }
-
+    bi_local_wait_until(local, &local->commit_work, local->commit_wakes_at);
     local->commit_wakes_at = 0; /* awake: maintain() need not signal */
 }
 
-static void maintain_unlocked(struct local *local)
+/* Maintains the store while nothing is to be committed, and no other thread commits. The lock is
+ * held at the call and at the return, not in between. */
+static void maintain_alone(struct local *local)
 {
-    assert(!local->committing);
+    assert(!local->committing && !local->rollback.running);
     local->committing = true;
     pthread_mutex_unlock(&local->lock);
+
     maintain(local, true);
+
     bi_local_lock(local);
+    assert(local->committing);
     local->committing = false;
 }
 
@@ -560,32 +546,20 @@ static void verify_again(struct local *local)
         bi_journal_batch_done(local->core, &local->unverified_batch);
 }
 
-/*
- * Lets callers with further changes run first. On a single processor the first caller wakes this
- * thread, which would otherwise commit that one change alone and the others after it. The lock is
- * held at the call and at the return, not in between.
- */
-static void yield_to_callers(struct local *local)
-{
-    pthread_mutex_unlock(&local->lock);
-    sched_yield();
-    bi_local_lock(local);
-}
-
+/* Commits what the core has changed. The lock is held at the call and at the return, not in
+ * between. */
 static int commit_pending(struct local *local, bool single_cpu)
 {
-    if (single_cpu)
-        yield_to_callers(local);
+    /* Let callers with further changes run first. On a single processor the first caller wakes this
+     * thread, which would otherwise commit that one change alone and the others after it. */
+    if (single_cpu) {
+        pthread_mutex_unlock(&local->lock);
+        sched_yield();
+        bi_local_lock(local);
+    }
 
     /* A caller may have begun a commit meanwhile, or have committed everything. */
     return local->committing || !bi_journal_is_dirty(local->core) ? BIDE_OK : commit_batch(local);
-}
-
-static bool is_single_cpu(void)
-{
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    return sched_getaffinity(0, sizeof(set), &set) == 0 && CPU_COUNT(&set) == 1;
 }
 
 void *bi_commit_run(void *arg)
@@ -593,7 +567,9 @@ void *bi_commit_run(void *arg)
     struct local *local = arg;
     int code = BIDE_OK;
     bool final_failed = false;
-    bool single_cpu = is_single_cpu();
+    cpu_set_t cpus;
+    CPU_ZERO(&cpus);
+    bool single_cpu = sched_getaffinity(0, sizeof(cpus), &cpus) == 0 && CPU_COUNT(&cpus) == 1;
 
     bi_local_lock(local);
 
@@ -602,7 +578,7 @@ void *bi_commit_run(void *arg)
         /* The end: changes that cannot be committed are given up once no op is held for them. A
          * commit that began before the last changes were made says nothing about them. */
         if (local->final && !local->committing && (!dirty || final_failed) &&
-            local->held_ops == 0 && local->quarantine_list == NULL)
+            local->held_count.ops == 0 && local->quarantine_list == NULL)
             break;
 
         if (code != BIDE_OK)
@@ -623,7 +599,7 @@ void *bi_commit_run(void *arg)
         else if (local->quarantine_list != NULL)
             quarantine_one(local);
         else if (local->maintain_at <= bi_clock_boot() && !local->final)
-            maintain_unlocked(local);
+            maintain_alone(local);
         else if (!local->final)
             wait_for_work(local);
         else
@@ -667,8 +643,7 @@ void bi_commit_join(struct local *local)
             &local->context.log, BIDE_LOG_WARN,
             "the time to stop is over, but a commit to %.200s has taken %lld s so far and cannot be "
             "interrupted: it is waited for, and nothing is stored behind it",
-            local->store->path == NULL ? "the store" : local->store->path,
-            (long long)(age / 1000000));
+            bi_local_store_name(local), (long long)(age / 1000000));
 
     pthread_join(local->commit_thread, NULL);
 }

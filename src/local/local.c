@@ -109,6 +109,31 @@ void(bi_local_lock)(struct local *local)
         pthread_cond_wait(&local->rollback.finished, &local->lock);
 }
 
+void bi_local_yield(struct local *local)
+{
+    bi_local_wake_threads(local);
+    bi_local_unlock(local);
+    bi_local_lock(local);
+}
+
+void bi_local_wait_until(struct local *local, pthread_cond_t *condition, int64_t at)
+{
+    if (at == BI_NEVER) {
+        pthread_cond_wait(condition, &local->lock);
+        return;
+    }
+
+    struct timespec until;
+    int64_t us = at - bi_clock_boot();
+    bi_clock_mono_deadline(&until, us < 0 ? 0 : us);
+    pthread_cond_timedwait(condition, &local->lock, &until);
+}
+
+const char *bi_local_store_name(const struct local *local)
+{
+    return local->store->path == NULL ? "the store" : local->store->path;
+}
+
 void bi_local_pause(struct local *local, pthread_cond_t *condition, const bool *finished, int ms)
 {
     struct timespec until;
@@ -302,26 +327,18 @@ int bi_local_backlog_add(struct local *local, bide_op *op, const char *text)
 
     /* Unlike bi_commit_is_full() this counts the backlog, too. Blocking callers pass: their number
      * is that of threads. */
-    bool over_limit =
-        local->held_ops + local->reading_ops + local->backlog_ops >= options->max_pending_ops ||
-        local->held_bytes + local->reading_bytes + local->backlog_bytes >=
-            options->max_pending_bytes;
+    bool over_limit = local->held_count.ops + local->reading.ops + local->backlog.ops >=
+                          options->max_pending_ops ||
+                      local->held_count.bytes + local->reading.bytes + local->backlog.bytes >=
+                          options->max_pending_bytes;
     if (over_limit && op->private_.wake == NULL)
         return bi_local_reject(op, BIDE_EBUSY, NULL);
     if (!bi_local_dup_args(local, op))
         return bi_local_reject(op, BIDE_ENOMEM, NULL);
 
     op->private_.waiter = NULL; /* not in the core yet: bi_waiter_cancel() must not find it */
-    local->backlog_ops++;
-    local->backlog_bytes += op->private_.bytes;
+    bi_op_count_add(&local->backlog, op);
     return BIDE_PENDING;
-}
-
-void bi_local_backlog_remove(struct local *local, const bide_op *op)
-{
-    assert(local->backlog_ops > 0 && local->backlog_bytes >= op->private_.bytes);
-    local->backlog_ops--;
-    local->backlog_bytes -= op->private_.bytes;
 }
 
 /* ---- running ops ---- */
@@ -340,15 +357,6 @@ static int reject_waiting(struct local *local, bide_op *op)
         bi_op_fifo_remove(&local->completed, op);
     return bi_local_reject(op, BIDE_EINVAL,
                            "the op would have to wait and names no completion queue");
-}
-
-static int reject_full(const struct local *local, bide_op *op)
-{
-    const char *place = local->store->path;
-    snprintf(op->error, sizeof(op->error),
-             "%s: the disk of %.100s is full: no new jobs until there is room again",
-             bide_op_name(op->kind), place == NULL ? "the store" : place);
-    return BIDE_EFULL;
 }
 
 /* Decides whether an op may run now, with a persistent store: BIDE_OK, BIDE_PENDING if it waits, or
@@ -372,8 +380,12 @@ static int admit(struct local *local, bide_op *op, bool resubmitted, struct bi_n
             return bi_local_reject(op, BIDE_EIO,
                                    local->in_doubt ? local->in_doubt_error : local->diverged_error);
         if (bi_op_is(op, OP_INSERTS_JOBS) &&
-            atomic_load_explicit(&local->store->full, memory_order_relaxed))
-            return reject_full(local, op);
+            atomic_load_explicit(&local->store->full, memory_order_relaxed)) {
+            snprintf(op->error, sizeof(op->error),
+                     "%s: the disk of %.100s is full: no new jobs until there is room again",
+                     bide_op_name(op->kind), bi_local_store_name(local));
+            return BIDE_EFULL;
+        }
     }
 
     return local->recovery.running ? bi_recovery_gate(local, op) : BIDE_OK;
@@ -382,8 +394,8 @@ static int admit(struct local *local, bide_op *op, bool resubmitted, struct bi_n
 static void count_pending(const struct local *local, bide_stats *stats)
 {
     /* A waiting op whose bodies are being read (parked) is in two of these counters. */
-    stats->pending_ops = local->held_ops + local->backlog_ops + stats->waiting + stats->watching +
-                         local->reading_ops - bi_core_parked(local->core);
+    stats->pending_ops = local->held_count.ops + local->backlog.ops + stats->waiting +
+                         stats->watching + local->reading.ops - bi_core_parked(local->core);
     for (const bide_op *op = local->sliced.head; op != NULL; op = op->private_.next)
         stats->pending_ops++;
 }
@@ -687,32 +699,28 @@ static int load_pause(void *ctx, const struct bi_record *record, const char *dam
     return code == BIDE_EINVAL ? BIDE_OK : code;
 }
 
-#define CONDITIONS 7
+static const size_t conditions[] = {
+    offsetof(struct local, below_limit),       offsetof(struct local, no_blocked_callers),
+    offsetof(struct local, commit_work),       offsetof(struct local, reader_work),
+    offsetof(struct local, maintenance_work),  offsetof(struct local, recovery.finished),
+    offsetof(struct local, rollback.finished),
+};
+#define CONDITIONS (sizeof(conditions) / sizeof(conditions[0]))
 
-static pthread_cond_t *const *conditions_of(struct local *local, pthread_cond_t *room[CONDITIONS])
+static pthread_cond_t *condition_at(struct local *local, size_t i)
 {
-    room[0] = &local->below_limit;
-    room[1] = &local->no_blocked_callers;
-    room[2] = &local->commit_work;
-    room[3] = &local->reader_work;
-    room[4] = &local->maintenance_work;
-    room[5] = &local->recovery.finished;
-    room[6] = &local->rollback.finished;
-    return room;
+    return (pthread_cond_t *)(void *)((char *)local + conditions[i]);
 }
 
 static void free_local(struct local *local)
 {
-    pthread_cond_t *room[CONDITIONS];
-    pthread_cond_t *const *conditions = conditions_of(local, room);
-
     bi_core_free(local->core);
     bi_alloc_deferred_free(bi_alloc_deferred_take(&local->freed));
     local->store->ops->close(local->store);
 
     bi_wakeup_done(&local->wakeup);
-    for (int i = 0; i < CONDITIONS; i++)
-        pthread_cond_destroy(conditions[i]);
+    for (size_t i = 0; i < CONDITIONS; i++)
+        pthread_cond_destroy(condition_at(local, i));
     pthread_mutex_destroy(&local->lock);
     pthread_mutex_destroy(&local->turnstile);
 
@@ -805,11 +813,8 @@ static void init_local(struct local *local, const struct backend_context *contex
     bi_wakeup_clear(&local->wakeup);
     init_lock(&local->lock);
     pthread_mutex_init(&local->turnstile, NULL);
-
-    pthread_cond_t *room[CONDITIONS];
-    pthread_cond_t *const *conditions = conditions_of(local, room);
-    for (int i = 0; i < CONDITIONS; i++)
-        bi_thread_cond_init(conditions[i]);
+    for (size_t i = 0; i < CONDITIONS; i++)
+        bi_thread_cond_init(condition_at(local, i));
 }
 
 static void wait_for_fast_recovery(struct local *local)
@@ -989,9 +994,9 @@ void bi_local_close(struct backend *backend)
 void bi_local_free(struct backend *backend)
 {
     struct local *local = local_of(backend);
-    assert(local->held_ops == 0 && local->completed.head == NULL);
+    assert(local->held_count.ops == 0 && local->completed.head == NULL);
     assert(local->rollback.waiting.head == NULL);
-    assert(local->reading_ops == 0 && local->backlog_ops == 0);
+    assert(local->reading.ops == 0 && local->backlog.ops == 0);
     free_local(local);
     bi_lock_stats_report();
 }

@@ -40,6 +40,7 @@
 #include "op/op_fifo.h"
 #include "store/store.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -56,6 +57,24 @@ struct id_set {
     size_t capacity, count;
     struct bi_hash_secret secret;
 };
+
+/* Pending ops of one kind, and the bytes of their bodies. */
+struct op_count {
+    uint64_t ops, bytes;
+};
+
+static inline void bi_op_count_add(struct op_count *count, const bide_op *op)
+{
+    count->ops++;
+    count->bytes += op->private_.bytes;
+}
+
+static inline void bi_op_count_remove(struct op_count *count, const bide_op *op)
+{
+    assert(count->ops > 0 && count->bytes >= op->private_.bytes);
+    count->ops--;
+    count->bytes -= op->private_.bytes;
+}
 
 #define BI_ORDER_BUCKETS 1024
 
@@ -144,9 +163,8 @@ struct local {
     struct bi_alloc_deferred freed; /* memory of the core, freed by bi_local_unlock() */
     struct op_fifo sliced;          /* kicks, purges and checks that the timer thread continues */
     unsigned args_dups;             /* ops with copies of their arguments */
-    uint64_t backlog_ops;           /* ops that wait before the core has run them */
-    uint64_t backlog_bytes;
-    struct turns turns; /* of callers, with a store that is not persistent */
+    struct op_count backlog;        /* ops that wait before the core has run them */
+    struct turns turns;             /* of callers, with a store that is not persistent */
     bool closing;
     int64_t wall_offset;    /* wall clock minus boot-time clock */
     int64_t wall_offset_at; /* when it was last checked */
@@ -155,8 +173,7 @@ struct local {
 
     /* commit.c */
     struct op_fifo held[BI_BATCHES_MAX]; /* ops that wait for a commit, by batch */
-    uint64_t held_ops;
-    uint64_t held_bytes;
+    struct op_count held_count;
     pthread_cond_t below_limit;        /* the number of pending ops has decreased */
     unsigned blocked_callers;          /* callers that wait for below_limit */
     pthread_cond_t no_blocked_callers; /* blocked_callers became 0 */
@@ -188,9 +205,8 @@ struct local {
     /* body_reader.c */
     struct op_fifo awaiting_body; /* ops whose bodies are to be read */
     struct op_fifo awaiting_job;  /* ops that name jobs which are not loaded */
-    uint64_t reading_ops;         /* ops whose bodies are to be read or are being read */
-    uint64_t reading_bytes;
-    struct body_read *reads; /* the batch that is being read */
+    struct op_count reading;      /* ops whose bodies are to be read or are being read */
+    struct body_read *reads;      /* the batch that is being read */
     size_t read_count;
     unsigned fetch_count;       /* ops in awaiting_job, and the one whose jobs are being fetched */
     bool read_failed;           /* the last batch had bodies that could not be read */
@@ -264,11 +280,17 @@ bool bi_local_dup_args(struct local *local, bide_op *op);
 bool bi_local_can_wait(const bide_op *op);
 /*
  * Prepares an op to wait before the core runs it. Returns BIDE_PENDING, and the caller links the op
- * into a list of its own; or the code of a rejection. text is the error of an op that cannot wait.
+ * into a list of its own, and removes it from `backlog` with that list; or the code of a rejection. text is the error of an op that cannot wait.
  */
 int bi_local_backlog_add(struct local *local, bide_op *op, const char *text);
-/* Must be called when such an op is removed from that list. */
-void bi_local_backlog_remove(struct local *local, const bide_op *op);
+
+/* Lets other threads have the lock, and delivers the completed ops. */
+void bi_local_yield(struct local *local);
+/* Waits until the condition is signalled, or until a time of the boot-time clock; BI_NEVER: without
+ * a limit. The lock is released meanwhile. */
+void bi_local_wait_until(struct local *local, pthread_cond_t *condition, int64_t at);
+/* The path of the store, for messages. */
+const char *bi_local_store_name(const struct local *local);
 
 /* Sleeps for ms, or until a close has set *finished (closing or final) and signalled the condition.
  * The lock is released during the sleep. */

@@ -86,7 +86,7 @@ void bi_maintenance_abandon_backup(struct local *local, int code)
         return;
 
     local->active_maintenance_op = NULL;
-    bi_local_backlog_remove(local, op);
+    bi_op_count_remove(&local->backlog, op);
     bi_local_complete_with(local, op, code);
 }
 
@@ -106,7 +106,7 @@ bool bi_maintenance_cancel(struct local *local, bide_op *op)
     bi_op_fifo_remove(sliced ? &local->sliced : &local->maintenance_ops, op);
     op->private_.flags &= ~BI_MAINTENANCE_QUEUED;
     if (!sliced)
-        bi_local_backlog_remove(local, op);
+        bi_op_count_remove(&local->backlog, op);
     if (op == local->check_op)
         local->check_op = NULL;
     bi_slice_abandon(local->core, op);
@@ -315,7 +315,7 @@ static void mark_diverged(struct local *local, const struct verification *verifi
     snprintf(
         local->diverged_error, sizeof(local->diverged_error),
         "%.50s does not hold what was acknowledged (%.60s); restart to go on with what it holds",
-        local->store->path == NULL ? "the store" : local->store->path, verification->first);
+        bi_local_store_name(local), verification->first);
 }
 
 int bi_maintenance_verify_batch(struct local *local, const struct bi_batch *batch, char *error)
@@ -560,7 +560,7 @@ void bi_maintenance_execute(struct local *local, bide_op *op)
     if (op == local->check_op)
         local->check_op = NULL;
     local->active_maintenance_op = NULL;
-    bi_local_backlog_remove(local, op);
+    bi_op_count_remove(&local->backlog, op);
 
     op->private_.hold = 0;
     op->private_.status =

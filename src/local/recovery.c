@@ -208,7 +208,7 @@ void bi_recovery_dequeue(struct local *local, bide_op *op)
                  -1);
     assert(deferred || local->fetch_count > 0);
     local->fetch_count -= !deferred;
-    bi_local_backlog_remove(local, op);
+    bi_op_count_remove(&local->backlog, op);
 }
 
 int bi_recovery_gate(struct local *local, bide_op *op)
@@ -262,7 +262,7 @@ void bi_recovery_close(struct local *local)
     while ((op = bi_maintenance_pop(local)) != NULL) {
         if (op == local->check_op)
             local->check_op = NULL; /* a later cancel must not find this op */
-        bi_local_backlog_remove(local, op);
+        bi_op_count_remove(&local->backlog, op);
         bi_local_complete_with(local, op, BIDE_CLOSED);
     }
 }
@@ -661,20 +661,6 @@ static void recover(struct local *local)
 
 /* ---- the thread ---- */
 
-static void wait_for_maintenance(struct local *local)
-{
-    int64_t next = bi_maintenance_next_due(local);
-    if (next == BI_NEVER) {
-        pthread_cond_wait(&local->maintenance_work, &local->lock);
-        return;
-    }
-
-    struct timespec until;
-    int64_t us = next - bi_clock_boot();
-    bi_clock_mono_deadline(&until, us < 0 ? 0 : us);
-    pthread_cond_timedwait(&local->maintenance_work, &local->lock, &until);
-}
-
 void *bi_recovery_run(void *arg)
 {
     struct local *local = arg;
@@ -685,7 +671,7 @@ void *bi_recovery_run(void *arg)
     while (!local->closing) {
         bide_op *op = bi_maintenance_pop(local);
         if (op == NULL && bi_maintenance_next_due(local) > bi_clock_boot()) {
-            wait_for_maintenance(local);
+            bi_local_wait_until(local, &local->maintenance_work, bi_maintenance_next_due(local));
             continue;
         }
 

@@ -51,7 +51,7 @@ bool bi_rollback_run_waiting(struct local *local)
 
     while (rollback->waiting.head != NULL) {
         bide_op *op = bi_op_fifo_pop(&rollback->waiting);
-        bi_local_backlog_remove(local, op);
+        bi_op_count_remove(&local->backlog, op);
         /* The checks are repeated: the store may be in doubt, full or diverged since the op was
          * enqueued. */
         bi_local_resubmit(local, op);

@@ -149,26 +149,14 @@ void bi_timer_thread_close(struct local *local)
 
 /* ---- the thread ---- */
 
-/* Rejects the ops that wait for a rollback, because the queue closes. Releases the lock. */
-static void run_waiting_and_unlock(struct local *local)
-{
-    while (bi_rollback_run_waiting(local)) {
-        bi_local_unlock(local);
-        bi_local_lock(local);
-    }
-    bi_local_unlock(local);
-}
-
 void *bi_timer_thread_run(void *arg)
 {
     struct local *local = arg;
 
     for (;;) {
         bi_local_lock(local);
-        if (local->closing) {
-            run_waiting_and_unlock(local);
-            return NULL;
-        }
+        if (local->closing)
+            break;
 
         struct bi_now now = bi_local_now(local);
         bool more = bi_timer_thread_tick(local, now);
@@ -189,4 +177,12 @@ void *bi_timer_thread_run(void *arg)
         else
             bi_wakeup_wait(&local->wakeup);
     }
+
+    /* The queue closes: this rejects the ops that wait for a rollback. */
+    while (bi_rollback_run_waiting(local)) {
+        bi_local_unlock(local);
+        bi_local_lock(local);
+    }
+    bi_local_unlock(local);
+    return NULL;
 }

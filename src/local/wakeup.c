@@ -84,17 +84,12 @@ void bi_wakeup_reset(struct bi_wakeup *wakeup, int64_t boot, int64_t wall)
         bi_wakeup_arm(wakeup, boot + wakeup->max, INT64_MAX);
 }
 
-static void write_one(int fd)
+void bi_wakeup_notify(struct bi_wakeup *wakeup)
 {
     BI_NO_CANCEL;
     uint64_t one = 1;
-    ssize_t written = write(fd, &one, sizeof(one));
+    ssize_t written = write(wakeup->notify_fd, &one, sizeof(one));
     (void)written; /* EAGAIN: the counter is at its maximum, so the descriptor is readable */
-}
-
-void bi_wakeup_notify(struct bi_wakeup *wakeup)
-{
-    write_one(wakeup->notify_fd);
 }
 
 void bi_wakeup_wait(struct bi_wakeup *wakeup)
