@@ -80,6 +80,7 @@ static void append(struct server_op *server_op)
     if (batch->count == BATCH_MAX || batch->topics >= BATCH_TOPICS || batch->slow)
         bi_batch_flush(server);
 
+    assert(batch->count < BATCH_MAX && op != NULL);
     op->cq = server->cq;
     op->done = on_done;
     op->user = server_op;
@@ -149,6 +150,8 @@ void bi_batch_flush(struct server *server)
 void bi_batch_yield(struct server_op *server_op)
 {
     struct batch *batch = &server_op->server->batch;
+
+    assert(!server_op->uncommitted && server_op->op != NULL);
 
     /* Counted as in flight already: a stop must wait for it. */
     batch->in_flight++;

@@ -6,6 +6,7 @@
 #include "server/state_dir.h"
 #include "util/conffile.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -51,6 +52,7 @@ static bool apply(struct source *source, size_t index, const char *text, char *e
     struct config *config = source->config;
     char **given = &config->given[index], *joined = NULL;
     bool is_list = (bi_setting_get(index)->traits & BI_LIST) != 0;
+    assert(index < BI_SETTINGS && text != NULL);
 
     /* The first value replaces the list of an earlier source; further ones accumulate. */
     if (is_list && !source->seen[index]) {

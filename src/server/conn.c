@@ -45,8 +45,9 @@ bool bi_conn_may_execute(struct conn *conn)
     if (!bi_batch_must_throttle(&conn->server->batch))
         return true;
 
-    /* resume_throttled() in server.c searches the connections with this flag. */
-    conn->throttled = conn->server->throttled = conn->server->conns_throttled = true;
+    /* resume_throttled() in server.c enqueues it again. */
+    if (!bi_conn_is_in(conn, LIST_THROTTLED))
+        bi_conn_enqueue(conn, LIST_THROTTLED, &conn->server->schedule.throttled);
     return false;
 }
 
@@ -351,6 +352,7 @@ struct conn *bi_conn_open(struct server *server, const struct protocol *protocol
         return NULL;
     }
 
+    assert(fd >= 0 && !server->stopping);
     conn->server = server;
     conn->protocol = protocol;
     conn->protocol_state = protocol_state;
@@ -401,6 +403,7 @@ void bi_conn_close(struct conn *conn)
     bi_conn_dequeue(conn, LIST_DIRTY);
     bi_conn_dequeue(conn, LIST_RUN);
     bi_conn_dequeue(conn, LIST_READ);
+    bi_conn_dequeue(conn, LIST_THROTTLED);
 
     /* Its ops must leave the batch before they lose the connection: only an op that is submitted can
      * be cancelled, and ops in the batch borrow names from the connection. */

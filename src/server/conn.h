@@ -94,7 +94,6 @@ struct conn {
     bool lingering;   /* closed when the peer has acknowledged the output */
 
     bool bulk;        /* the last read brought many commands, slow ones, or none */
-    bool throttled;   /* stopped until the queue has room */
     bool paused;      /* by admission: not read or executed */
     bool need_input;  /* the input is an incomplete command */
     bool mid_command; /* the protocol has consumed a part of a command, */

@@ -62,6 +62,7 @@ bool bi_conn_input_begin_body(struct conn *conn, size_t size, size_t received)
 bool bi_conn_input_reserve_body(struct conn *conn, size_t extra)
 {
     struct conn_body *body = conn->body;
+    assert(body != NULL && body->received <= body->room && body->room <= body->size);
     size_t wanted = min_size(body->size, body->received + extra);
     size_t room = body->room;
 
@@ -222,8 +223,10 @@ static char *scratch(struct server *server, size_t size)
 static void execute_scratch(struct conn *conn, char *data, size_t size)
 {
     struct server *server = conn->server;
+    assert(data == server->scratch + server->scratch_at);
 
     server->scratch_at += size;
+    assert(server->scratch_at <= SCRATCH_SIZE);
     free(conn->input);
     conn->input = NULL;
     conn->input_size = 0;

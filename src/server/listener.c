@@ -2,6 +2,7 @@
 #define _GNU_SOURCE /* SOCK_CLOEXEC, SOCK_NONBLOCK */
 #include "server/listener.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>
@@ -52,6 +53,7 @@ static bool describe(struct listener *listener)
 static struct listener *append(struct listeners *listeners, int fd, char *error)
 {
     struct listener *listener = &listeners->list[listeners->count];
+    assert(fd >= 0 && listeners->count <= BI_LISTENERS_MAX);
     if (listeners->count == BI_LISTENERS_MAX) {
         close(fd);
         bi_errmsg_set(error, "cannot listen on more than %d sockets", BI_LISTENERS_MAX);
@@ -97,25 +99,29 @@ static bool listen_error(const struct listen_address *address, int code, char *e
     return bi_errmsg_set(error, "cannot listen on %s: %s%s", name, strerror(code), hint);
 }
 
-/* Returns a listening socket, or -1 with errno set. */
-static int open_inet(const struct addrinfo *resolved)
+/* Returns a listening socket, or -1 with errno set. mode: permissions of the file of a unix socket. */
+static int open_socket(const struct sockaddr *address, socklen_t size, mode_t mode)
 {
-    int fd = socket(resolved->ai_family, SOCKET_FLAGS, resolved->ai_protocol);
+    int on = 1, off = 0;
+    int fd = socket(address->sa_family, SOCKET_FLAGS, 0);
     if (fd < 0)
         return -1;
 
     /* A restart must not wait for connections in TIME_WAIT. [::] includes IPv4, whatever the
      * default of the system is. */
-    int on = 1, off = 0;
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-    if (resolved->ai_family == AF_INET6)
+    if (address->sa_family == AF_INET6)
         setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
 
-    if (bind(fd, resolved->ai_addr, resolved->ai_addrlen) == 0 &&
-        listen(fd, BI_LISTEN_BACKLOG) == 0)
+    /* bind() creates the file with its final permissions. With a chmod() afterwards, another user
+     * could connect in between. */
+    mode_t before = umask(0777 & ~mode);
+    bool good = bind(fd, address, size) == 0 && listen(fd, BI_LISTEN_BACKLOG) == 0;
+    int code = errno;
+    umask(before);
+    if (good)
         return fd;
 
-    int code = errno;
     close(fd);
     errno = code; /* close() may change it */
     return -1;
@@ -128,7 +134,7 @@ static bool open_resolved(struct listeners *listeners, const struct listen_addre
     bool any = false;
 
     for (; resolved != NULL; resolved = resolved->ai_next) {
-        int fd = open_inet(resolved);
+        int fd = open_socket(resolved->ai_addr, resolved->ai_addrlen, 0);
         if (fd >= 0) {
             if (append(listeners, fd, error) == NULL)
                 return false;
@@ -212,25 +218,9 @@ static bool open_unix(struct listeners *listeners, const struct listen_address *
     if (!remove_stale_socket(address, &local, error))
         return false;
 
-    int fd = socket(AF_UNIX, SOCKET_FLAGS, 0);
+    int fd = open_socket((const void *)&local, sizeof(local), mode);
     if (fd < 0)
         return listen_error(address, errno, error);
-
-    /* bind() creates the file with its final permissions. With a chmod() afterwards, another user
-     * could connect in between. */
-    mode_t before = umask(0777 & ~mode);
-    int status = bind(fd, (const void *)&local, sizeof(local));
-    int code = errno;
-    umask(before);
-
-    if (status == 0 && listen(fd, BI_LISTEN_BACKLOG) != 0) {
-        status = -1;
-        code = errno;
-    }
-    if (status != 0) {
-        close(fd);
-        return listen_error(address, code, error);
-    }
 
     struct listener *listener = append(listeners, fd, error);
     struct stat info;

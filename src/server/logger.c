@@ -124,6 +124,7 @@ static bool report_lost(struct logger *logger)
 
 void bi_logger_write(struct logger *logger, bide_log_level level, const char *text)
 {
+    assert(logger->fd >= 0 && text != NULL);
     if (level > BIDE_LOG_DEBUG)
         level = BIDE_LOG_DEBUG;
 

@@ -89,6 +89,7 @@ static char *reserve(struct output *output, size_t extra)
 void bi_output_add(struct output *output, const void *data, size_t size)
 {
     char *to = reserve(output, size);
+    assert(output->sent <= output->size && output->size <= output->room);
     if (to == NULL || size == 0)
         return;
     memcpy(to, data, size);

@@ -70,6 +70,7 @@ void bi_process_forbid_new_privileges(void)
 enum privileges_code bi_process_drop_privileges(const struct account *account, char *error)
 {
     const char *name = account->name;
+    assert(name[0] != 0);
 
     if (geteuid() != 0) {
         if (getuid() != account->uid || geteuid() != account->uid)

@@ -77,9 +77,6 @@ static void defer(struct server *server, struct deferred_release lease)
 {
     struct releases *releases = &server->releases;
 
-    /* Set also without connections to resume: resume_throttled() submits deferred releases. */
-    server->throttled = true;
-
     struct deferred_release *deferred =
         releases->count < DEFERRED_MAX ? malloc(sizeof(*deferred)) : NULL;
     if (deferred == NULL)

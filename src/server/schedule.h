@@ -44,6 +44,7 @@ enum conn_list {
     LIST_DIRTY,     /* schedule.dirty */
     LIST_RUN,       /* schedule.run_queue or deferred */
     LIST_READ,      /* schedule.reads */
+    LIST_THROTTLED, /* schedule.throttled */
     LIST_RELEASING, /* releases.conns */
     CONN_LISTS
 };
@@ -56,6 +57,7 @@ struct schedule {
     struct conn_queue run_queue[LOADS]; /* with input that may execute */
     struct conn_queue deferred;         /* the same, once fewer changes are uncommitted */
     struct conn_queue reads[LOADS];     /* readable, waiting for their turn */
+    struct conn_queue throttled;        /* stopped until the queue has room */
     bool last_read_light;               /* the last read was of a light connection */
     size_t read_bytes;                  /* in this round of the loop */
     uint64_t work;                      /* commands executed, or work of the same cost */

@@ -66,25 +66,15 @@ bool bi_server_is_memory_short(const struct server *server)
 /* Resumes deferred releases and throttled connections when the queue has room again. */
 static void resume_throttled(struct server *server)
 {
-    if (!server->throttled || bi_batch_must_throttle(&server->batch))
-        return;
+    struct conn *conn;
 
     /* Leases of closed connections first; they may throttle the queue again. */
-    bi_release_submit_deferred(server);
-    if (bi_batch_must_throttle(&server->batch))
-        return;
+    if (!bi_batch_must_throttle(&server->batch))
+        bi_release_submit_deferred(server);
 
-    server->throttled = server->releases.count > 0;
-    if (!server->conns_throttled)
-        return;
-
-    /* The only walk over all connections in a turn. */
-    server->conns_throttled = false;
-    for (struct conn *conn = server->conns.head; conn != NULL;
-         conn = bi_conn_next(conn, LIST_ALL)) {
-        if (!conn->throttled)
-            continue;
-        conn->throttled = false;
+    while (!bi_batch_must_throttle(&server->batch) &&
+           (conn = server->schedule.throttled.head) != NULL) {
+        bi_conn_dequeue(conn, LIST_THROTTLED);
         bi_schedule_enqueue_run(conn);
     }
 }

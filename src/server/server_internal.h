@@ -79,12 +79,10 @@ struct server {
     size_t max_job_size, max_result_size, max_error_size; /* of the queue */
     uint64_t max_topics, max_waiters;
 
-    bool throttled;       /* a connection or a release waits for room in the queue */
-    bool conns_throttled; /* some connections are throttled */
-    bool stopping;        /* a stop has begun */
-    bool stop_forced;     /* a stop does not wait for clients any more */
-    bool commit_stuck;    /* a commit hangs, and this is logged */
-    int64_t stop_end;     /* deadline of clients after a stop has begun */
+    bool stopping;     /* a stop has begun */
+    bool stop_forced;  /* a stop does not wait for clients any more */
+    bool commit_stuck; /* a commit hangs, and this is logged */
+    int64_t stop_end;  /* deadline of clients after a stop has begun */
 
     int64_t now; /* boot-time clock, read after the last submit and before the last drain */
     int64_t started;

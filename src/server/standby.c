@@ -76,6 +76,8 @@ int64_t bi_standby_begin_commit(struct standby *standby)
 
 bool bi_standby_end_commit(struct standby *standby, int64_t commit_at)
 {
+    assert(commit_at != 0);
+
     /* After a takeover it is 0, or the later time of a commit of the other thread. */
     return atomic_compare_exchange_strong(&standby->commit_at, &commit_at, 0);
 }
