@@ -148,7 +148,7 @@ static void drain_and_stop(void)
         return;
     check_all_conns();
     fuzz.stopped = true;
-    event_active(&fuzz.server->term, EV_SIGNAL, 1);
+    event_active(&fuzz.server->signals[0], EV_SIGNAL, 1);
 }
 
 static void on_step(evutil_socket_t fd, short what, void *arg)
