@@ -80,7 +80,6 @@ static void append(struct server_op *server_op)
     if (batch->count == BATCH_MAX || batch->topics >= BATCH_TOPICS || batch->slow)
         bi_batch_flush(server);
 
-    assert(batch->count < BATCH_MAX && op != NULL);
     op->cq = server->cq;
     op->done = on_done;
     op->user = server_op;
@@ -135,6 +134,7 @@ void bi_batch_flush(struct server *server)
     while (batch->count > 0) {
         bide_op *ops[BATCH_MAX];
         size_t count = batch->count;
+        assert(count <= BATCH_MAX && count <= batch->in_flight);
 
         /* Copied, because completed() may submit further ops to the batch. */
         memcpy(ops, batch->ops, count * sizeof(bide_op *));

@@ -36,6 +36,7 @@ static char *bytes_of(struct output *output)
 static bool grow(struct output *output, size_t extra)
 {
     size_t room = output->room * 2;
+    assert(output->sent <= output->size && output->size <= output->room);
     while (room < output->size + extra)
         room *= 2;
 
@@ -89,7 +90,6 @@ static char *reserve(struct output *output, size_t extra)
 void bi_output_add(struct output *output, const void *data, size_t size)
 {
     char *to = reserve(output, size);
-    assert(output->sent <= output->size && output->size <= output->room);
     if (to == NULL || size == 0)
         return;
     memcpy(to, data, size);
