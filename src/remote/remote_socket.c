@@ -256,7 +256,7 @@ bool bi_remote_socket_reserve(struct remote_buffer *buffer, size_t more, size_t 
         buffer->used = buffer->size = 0;
     if (buffer->size == 0 && buffer->room > BUFFER_KEEP) {
         free(buffer->data);
-        *buffer = (struct remote_buffer){.data = NULL};
+        *buffer = (struct remote_buffer){.data = NULL, .skip = buffer->skip};
     }
     if (buffer->room - buffer->size >= more)
         return true;
@@ -282,6 +282,21 @@ bool bi_remote_socket_reserve(struct remote_buffer *buffer, size_t more, size_t 
     return true;
 }
 
+static void discard_skipped(struct remote_buffer *input)
+{
+    size_t available = input->size - input->used;
+    size_t size = available < input->skip ? available : input->skip;
+    input->used += size;
+    input->skip -= size;
+}
+
+void bi_remote_socket_skip(struct remote_buffer *input, size_t total_size)
+{
+    assert(input->skip == 0 && total_size > input->size - input->used);
+    input->skip = total_size;
+    discard_skipped(input);
+}
+
 ssize_t bi_remote_socket_read(int fd, struct remote_buffer *input, size_t first_room, char *reason)
 {
     if (!bi_remote_socket_reserve(input, 1, first_room)) {
@@ -292,6 +307,7 @@ ssize_t bi_remote_socket_read(int fd, struct remote_buffer *input, size_t first_
     ssize_t size = recv(fd, input->data + input->size, input->room - input->size, 0);
     if (size > 0) {
         input->size += (size_t)size;
+        discard_skipped(input);
         return size;
     }
     if (size < 0 && (errno == EAGAIN || errno == EINTR))

@@ -53,18 +53,23 @@ int bi_remote_socket_ms_until(int64_t time);
 struct remote_buffer {
     unsigned char *data;
     size_t size, used, room;
+    size_t skip; /* of the next bytes received, to be discarded */
 };
 
 /* Makes room for so many bytes at the end; the others may move. first_room is the least size of a
  * new buffer. False: out of memory. */
 bool bi_remote_socket_reserve(struct remote_buffer *buffer, size_t more, size_t first_room);
 
-/* Reads once. The buffer grows with the bytes received, not
- * with an announced size: a server cannot make the client allocate what it never sends. Returns the
- * bytes read, 0 if there are none now, REMOTE_NO_MEMORY if the buffer cannot grow, or -1; both with
- * how the connection was lost ("closed by the server"). */
+/* Reads once. The buffer grows with the bytes received, not with an announced size: a server cannot
+ * make the client allocate what it never sends. Returns the bytes read, 0 if there are none now,
+ * REMOTE_NO_MEMORY if the buffer is full and cannot grow, or -1; both with how the connection was
+ * lost ("closed by the server"). */
 #define REMOTE_NO_MEMORY (-2)
 ssize_t bi_remote_socket_read(int fd, struct remote_buffer *input, size_t first_room, char *reason);
+
+/* Discards a reply of so many bytes, of which only the first have been received. Its op is to fail:
+ * on another connection the server would send the same reply. */
+void bi_remote_socket_skip(struct remote_buffer *input, size_t total_size);
 
 /* Copies the next line without its CRLF. Returns 1, 0 if it is incomplete, -1 if it does not fit. */
 int bi_remote_socket_line(const struct remote_buffer *input, char *line, size_t room, size_t *size);

@@ -22,6 +22,9 @@ bide_buf *__wrap_bide_buf_new(const void *data, size_t size)
 static _Atomic size_t expected_room;
 static _Atomic int expected_failures;
 
+/* The largest size for which realloc() succeeds; 0: no limit. */
+static _Atomic size_t realloc_max;
+
 void *__real_realloc(void *memory, size_t size);
 void *__wrap_realloc(void *memory, size_t size);
 
@@ -31,7 +34,7 @@ void *__wrap_realloc(void *memory, size_t size)
         expected_failures--;
         return NULL;
     }
-    return __real_realloc(memory, size);
+    return realloc_max != 0 && size > realloc_max ? NULL : __real_realloc(memory, size);
 }
 
 static void open_beanstalkd(const char *parameters)
@@ -1154,12 +1157,42 @@ static void error_text_of_a_list_is_that_of_its_first_failed_item(void **state)
     assert_memory_equal(many.error, "the lease", 9);
 }
 
+/* A client that reserved again on another connection would get the same job, for ever. */
+static void reply_without_memory_fails_only_its_op(void **state)
+{
+    (void)state;
+    static char body[300000];
+    bide_job job = {0};
+    open_beanstalkd(QUICK);
+    bide_op reserve = reserve_of(&job, BIDE_FOREVER);
+    bide_op put = put_of("x");
+    submit(&reserve);
+    expect("watch t");
+    expect("ignore default");
+    expect("reserve-with-timeout 0");
+    submit(&put);
+    expect("use t");
+    expect("put 1024 0 60 1");
+    expect("x");
+
+    realloc_max = 128 << 10;
+    send_text("WATCHING 2\r\nWATCHING 1\r\nRESERVED 5 300000\r\n");
+    send_bytes(body, sizeof(body));
+    send_text("\r\nUSING t\r\nINSERTED 7\r\n");
+    completes(&put, BIDE_OK);
+    realloc_max = 0;
+    completes(&reserve, BIDE_ENOMEM);
+    assert_int_equal(put.put.id, 7);
+    assert_true(stays_silent(20));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         SCRIPT(split_reply_is_reassembled),
         SCRIPT(error_replies_are_mapped_to_codes),
         SCRIPT(malformed_reply_closes_the_connection),
+        SCRIPT(reply_without_memory_fails_only_its_op),
         SCRIPT(a_connection_keeps_little_of_the_memory_that_it_needed),
         SCRIPT(what_was_written_makes_room_for_more),
         SCRIPT(names_in_list_tubes_that_are_no_topics_are_left_out),

@@ -208,6 +208,9 @@ void bi_beanstalkd_exchange_free_ended(struct beanstalkd *beanstalkd);
 /* Sets the error text of an op or item and returns BIDE_ENOTSUP. */
 int bi_beanstalkd_client_reject_unsupported(bide_op *op, const char *what);
 
+/* The word of a reply for which this client has no memory. */
+#define REPLY_NO_MEMORY "NO_MEMORY"
+
 static inline bool bi_reply_is(const struct reply *reply, const char *word)
 {
     return strcmp(reply->word, word) == 0;

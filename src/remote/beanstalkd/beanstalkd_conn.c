@@ -244,12 +244,13 @@ static void parse_line(char *line, struct reply *reply)
 }
 
 /* Parses the first reply of the buffer. Returns 1 if it is complete, 0 if not, -1 if it is
- * malformed. */
+ * malformed. *total_size is 0 while it is unknown. */
 static int next_reply(const struct conn *conn, char *line, struct reply *reply, size_t *total_size)
 {
     size_t size;
     int found = bi_remote_socket_line(&conn->in, line, LINE_END, &size);
 
+    *total_size = 0;
     if (found <= 0)
         return found;
 
@@ -269,6 +270,26 @@ static int next_reply(const struct conn *conn, char *line, struct reply *reply, 
     return reply->data != NULL;
 }
 
+/* The buffer is full and cannot grow: skips the reply that it begins with. A job that it carries is
+ * reserved without a lease. */
+static void skip_reply(struct conn *conn)
+{
+    char line[LINE_END];
+    struct reply reply;
+    size_t total_size;
+
+    if (next_reply(conn, line, &reply, &total_size) != 0 || total_size == 0 ||
+        !bi_beanstalkd_conn_expects(conn)) {
+        conn->broken = conn->eof = true;
+        return;
+    }
+
+    conn->strays |= bi_reply_is(&reply, "RESERVED");
+    bi_remote_socket_skip(&conn->in, total_size);
+    struct expected expected = take_expected(conn);
+    bi_beanstalkd_exchange_handle_reply(&expected, &(struct reply){.word = REPLY_NO_MEMORY}, true);
+}
+
 void bi_beanstalkd_conn_read(struct conn *conn)
 {
     char line[LINE_END], reason[BIDE_ERROR_SIZE];
@@ -276,6 +297,10 @@ void bi_beanstalkd_conn_read(struct conn *conn)
     size_t total_size;
 
     ssize_t size = bi_remote_socket_read(conn->fd, &conn->in, IN_ROOM, reason);
+    if (size == REMOTE_NO_MEMORY) {
+        skip_reply(conn);
+        return;
+    }
     if (size < 0)
         conn->broken = conn->eof = true;
     if (size > 0)

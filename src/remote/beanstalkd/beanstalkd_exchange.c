@@ -41,6 +41,7 @@ int bi_beanstalkd_exchange_check(const struct exchange *exchange, const struct r
         {"JOB_TOO_BIG", BIDE_TOO_BIG},
         {"DRAINING", BIDE_DRAINING},
         {"OUT_OF_MEMORY", BIDE_EFULL},
+        {REPLY_NO_MEMORY, BIDE_ENOMEM},
     };
 
     if (bi_reply_is(reply, word))

@@ -176,7 +176,7 @@ static void disconnect(struct remote *remote, const char *reason)
     bi_remote_socket_close(bided->fd);
     bided->fd = -1;
     bided->blocked = false;
-    bided->in.size = bided->in.used = bided->in_skip = 0;
+    bided->in.size = bided->in.used = bided->in.skip = 0;
 
     bi_bided_event_stream_suspend(bided);
     for (struct remote_op *each = remote->first, *next; each != NULL; each = next) {

@@ -88,7 +88,6 @@ struct bided {
     size_t in_flight;             /* calls sent without reply that do not wait */
 
     struct remote_buffer in; /* the I/O thread's */
-    size_t in_skip;          /* the next bytes to receive and discard: of a reply without memory */
     struct request *ping;    /* without a reply yet; NULL: none */
 };
 

@@ -243,9 +243,8 @@ static void complete_requests(struct bided *bided, struct request *answered)
 
 /* ---- reading ---- */
 
-/* The buffer is full and cannot grow: the op of its reply fails, and the rest of the reply is
- * discarded. Another connection would not help: the server would send the same reply. Returns NULL
- * if the reply is unknown. */
+/* The buffer is full and cannot grow: skips the reply that it begins with. Returns its request, or
+ * NULL if that is unknown. */
 static struct request *skip_response(struct bided *bided)
 {
     struct response response;
@@ -256,19 +255,10 @@ static struct request *skip_response(struct bided *bided)
     if (request == NULL)
         return NULL;
 
-    assert(response.data == NULL && response.total_size > bided->in.size - bided->in.used);
-    bided->in_skip = response.total_size - (bided->in.size - bided->in.used);
-    bided->in.used = bided->in.size;
+    assert(response.data == NULL);
+    bi_remote_socket_skip(&bided->in, response.total_size);
     take_request(bided, request, &response);
     return request;
-}
-
-static void discard_skipped(struct bided *bided)
-{
-    size_t available = bided->in.size - bided->in.used;
-    size_t size = available < bided->in_skip ? available : bided->in_skip;
-    bided->in.used += size;
-    bided->in_skip -= size;
 }
 
 bool bi_bided_receive(struct bided *bided, char *reason)
@@ -279,12 +269,10 @@ bool bi_bided_receive(struct bided *bided, char *reason)
 
     reason[0] = 0;
     pthread_mutex_lock(&bided->remote.lock);
-    if (size >= 0) {
-        discard_skipped(bided);
+    if (size >= 0)
         answered = take_responses(bided, reason);
-    } else if (size == REMOTE_NO_MEMORY) {
+    else if (size == REMOTE_NO_MEMORY)
         answered = skip_response(bided);
-    }
     pthread_mutex_unlock(&bided->remote.lock);
 
     if (size < 0 && answered == NULL)
