@@ -60,8 +60,8 @@ static bool grow(bide_worker *worker)
 {
     size_t room = worker->entry_room == 0 ? 8 : worker->entry_room * 2;
 
-    if (!grow_array(&worker->entries, sizeof(*worker->entries), room) ||
-        !grow_array(&worker->sorted, sizeof(*worker->sorted), room) ||
+    if (!grow_array(&worker->entries, sizeof(struct entry *), room) ||
+        !grow_array(&worker->sorted, sizeof(struct entry *), room) ||
         !grow_array(&worker->topics, sizeof(*worker->topics), room) ||
         !grow_array(&worker->weights, sizeof(*worker->weights), room))
         return false;

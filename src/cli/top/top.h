@@ -217,13 +217,6 @@ void bi_top_page_add_line(struct page *page, const char *format, ...)
  * anything else as a hexdump. */
 void bi_top_page_add_bytes(struct page *page, const char *heading, const void *data, size_t size);
 
-/* Scrolls through count lines below a title; false: the key is no cursor key. */
-bool bi_top_page_scroll_lines(const struct top *top, int key, size_t count, size_t *first);
-/* Draws the lines from `first` on below the title, and returns the first visible line: less if the
- * window is large enough for more. In the help, lines that are not indented are headings. */
-size_t bi_top_page_draw(const struct top *top, const char *const *lines, size_t count,
-                        size_t first);
-
 /* Moves a cursor over count lines of which window are visible; false: the key is no such key. */
 bool bi_top_page_move_cursor(int key, size_t count, size_t window, size_t *selected);
 /* The first visible line, so that the selected line is visible. */
@@ -386,6 +379,12 @@ void bi_top_window_draw_header(struct top *top);
 int bi_top_window_header_rows(const struct top *top);
 /* The number of rows without the ones that are used otherwise, at least 1. */
 size_t bi_top_window_rows(const struct top *top, int used);
+/* Scrolls through count lines below a title; false: the key is no cursor key. */
+bool bi_top_window_scroll_lines(const struct top *top, int key, size_t count, size_t *first);
+/* Draws the lines from `first` on below the title, and returns the first visible line: less if the
+ * window is large enough for more. In the help, lines that are not indented are headings. */
+size_t bi_top_window_draw_lines(const struct top *top, const char *const *lines, size_t count,
+                                size_t first);
 void bi_top_window_draw(struct top *top);
 void bi_top_window_handle_key(struct top *top, int key);
 void bi_top_window_set_view(struct top *top, const struct top_view *view);

@@ -254,8 +254,8 @@ static void draw(struct top *top)
     if (detail->page.width != top->screen.columns)
         format_page(top);
     count = detail->page.count;
-    detail->first =
-        bi_top_page_draw(top, (const char *const *)detail->page.lines, count, detail->first);
+    detail->first = bi_top_window_draw_lines(top, (const char *const *)detail->page.lines, count,
+                                             detail->first);
 
     snprintf(text, sizeof(text), "job %llu %s", (unsigned long long)detail->id, status);
     bi_top_screen_draw(0, 0, BI_TOP_REST, STYLE_CURSOR, text);
@@ -270,7 +270,7 @@ static void key(struct top *top, int pressed)
 {
     struct job_detail *detail = &top->detail;
 
-    if (bi_top_page_scroll_lines(top, pressed, detail->page.count, &detail->first))
+    if (bi_top_window_scroll_lines(top, pressed, detail->page.count, &detail->first))
         return;
     if (pressed != 'q' && pressed != TOP_KEY_ESCAPE) {
         bi_top_action_job_key(top, pressed, detail->id);

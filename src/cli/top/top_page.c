@@ -49,25 +49,6 @@ size_t bi_top_page_scroll(size_t first, size_t selected, size_t count, size_t wi
     return first < max_first ? first : max_first;
 }
 
-bool bi_top_page_scroll_lines(const struct top *top, int key, size_t count, size_t *first)
-{
-    size_t window = bi_top_window_rows(top, 2);
-    return bi_top_page_move_cursor(key, count > window ? count - window + 1 : 1, window, first);
-}
-
-size_t bi_top_page_draw(const struct top *top, const char *const *lines, size_t count, size_t first)
-{
-    size_t window = bi_top_window_rows(top, 2), max_first = count > window ? count - window : 0;
-
-    first = first < max_first ? first : max_first;
-    for (size_t i = 0; i < window && first + i < count; i++) {
-        const char *line = lines[first + i];
-        bool heading = top->help && line[0] != ' ';
-        bi_top_screen_draw(1 + (int)i, 0, BI_TOP_REST, heading ? STYLE_HEADING : STYLE_PLAIN, line);
-    }
-    return first;
-}
-
 /* ---- lines ---- */
 
 static void append_line(struct page *page, const char *text)

@@ -144,6 +144,26 @@ size_t bi_top_window_rows(const struct top *top, int used)
     return top->screen.rows > used ? (size_t)(top->screen.rows - used) : 1;
 }
 
+bool bi_top_window_scroll_lines(const struct top *top, int key, size_t count, size_t *first)
+{
+    size_t window = bi_top_window_rows(top, 2);
+    return bi_top_page_move_cursor(key, count > window ? count - window + 1 : 1, window, first);
+}
+
+size_t bi_top_window_draw_lines(const struct top *top, const char *const *lines, size_t count,
+                                size_t first)
+{
+    size_t window = bi_top_window_rows(top, 2), max_first = count > window ? count - window : 0;
+
+    first = first < max_first ? first : max_first;
+    for (size_t i = 0; i < window && first + i < count; i++) {
+        const char *line = lines[first + i];
+        bool heading = top->help && line[0] != ' ';
+        bi_top_screen_draw(1 + (int)i, 0, BI_TOP_REST, heading ? STYLE_HEADING : STYLE_PLAIN, line);
+    }
+    return first;
+}
+
 void bi_top_window_draw_header(struct top *top)
 {
     char text[BI_ERRMSG_SIZE];
@@ -293,7 +313,8 @@ void bi_top_window_draw(struct top *top)
     } else {
         if (top->help) {
             bi_top_screen_draw(0, 0, BI_TOP_REST, STYLE_CURSOR, "bide top: keys");
-            top->help_first = bi_top_page_draw(top, help_lines, HELP_LINES, top->help_first);
+            top->help_first =
+                bi_top_window_draw_lines(top, help_lines, HELP_LINES, top->help_first);
         } else {
             top->view->draw(top);
         }
@@ -341,7 +362,7 @@ void bi_top_window_handle_key(struct top *top, int key)
     if (top->prompt.kind != PROMPT_NONE) {
         handle_prompt_key(top, key);
     } else if (top->help) {
-        top->help = bi_top_page_scroll_lines(top, key, HELP_LINES, &top->help_first);
+        top->help = bi_top_window_scroll_lines(top, key, HELP_LINES, &top->help_first);
     } else if (key == '+' || key == '-') {
         change_interval(top, key == '+' ? 1 : -1);
     } else if (key == ' ') {
