@@ -50,6 +50,31 @@ static enum parse parse_put_many(struct command *command, struct reader *reader)
     return command->count >= 1 && command->count <= BIDE_BATCH_JOBS ? PARSE_OK : PARSE_BAD_OPTION;
 }
 
+/* The frequent verbs have functions, too: they are faster than the interpretation of fields. */
+static enum parse parse_id(struct command *command, struct reader *reader)
+{
+    return ok_if(bi_beanstalk_field_u64(reader, &command->id) && at_end(reader));
+}
+
+static enum parse parse_release_or_bury(struct command *command, struct reader *reader)
+{
+    return ok_if(
+        bi_beanstalk_field_u64(reader, &command->id) &&
+        bi_beanstalk_field_u32(reader, &command->priority) &&
+        (command->verb == VERB_BURY || bi_beanstalk_field_duration(reader, &command->delay_ms)) &&
+        at_end(reader));
+}
+
+static enum parse parse_call(struct command *command, struct reader *reader)
+{
+    if (!bi_beanstalk_field_u64(reader, &command->tag))
+        return PARSE_BAD_FORMAT;
+
+    command->name = bi_beanstalk_field_word(reader);
+    command->wants_body = bi_beanstalk_field_u32(reader, &command->body_size) && at_end(reader);
+    return ok_if(command->wants_body);
+}
+
 /* beanstalkd ignores what follows the number. */
 static enum parse parse_timeout(struct command *command, struct reader *reader)
 {
@@ -155,12 +180,8 @@ enum field {
     ID,
     TAG,
     BATCH, /* a number of jobs, at most BIDE_BATCH_JOBS */
-    PRIORITY,
-    DELAY,
     TIMEOUT,
     MAY_TIMEOUT, /* only the last field */
-    OP_NAME,
-    BODY_SIZE,
     TUBE,
     TUBE_OR_ALL, /* * for all tubes: an empty name */
     STATE,       /* not reserved: such jobs belong to their holders and cannot be purged */
@@ -175,12 +196,12 @@ static const struct verb_syntax {
 } verbs[VERB_COUNT] = {
     [VERB_PUT] = {parse_put, NEEDS_SPACE, {0}},
     [VERB_RESERVE] = {NULL, 0, {0}},
-    [VERB_DELETE] = {NULL, NEEDS_SPACE | LEASABLE, {ID}},
+    [VERB_DELETE] = {parse_id, NEEDS_SPACE | LEASABLE, {0}},
     [VERB_RESERVE_WITH_TIMEOUT] = {parse_timeout, NEEDS_SPACE, {0}},
-    [VERB_RELEASE] = {NULL, NEEDS_SPACE | LEASABLE, {ID, PRIORITY, DELAY}},
-    [VERB_BURY] = {NULL, NEEDS_SPACE | LEASABLE, {ID, PRIORITY}},
-    [VERB_TOUCH] = {NULL, NEEDS_SPACE | LEASABLE, {ID}},
-    [VERB_CALL] = {NULL, EXTENSION | NEEDS_SPACE, {TAG, OP_NAME, BODY_SIZE}},
+    [VERB_RELEASE] = {parse_release_or_bury, NEEDS_SPACE | LEASABLE, {0}},
+    [VERB_BURY] = {parse_release_or_bury, NEEDS_SPACE | LEASABLE, {0}},
+    [VERB_TOUCH] = {parse_id, NEEDS_SPACE | LEASABLE, {0}},
+    [VERB_CALL] = {parse_call, EXTENSION | NEEDS_SPACE, {0}},
     [VERB_RESERVE_MANY] = {NULL, EXTENSION | NEEDS_SPACE, {BATCH, TIMEOUT}},
     [VERB_PUT_MANY] = {parse_put_many, EXTENSION | NEEDS_SPACE, {0}},
     [VERB_LEASE] = {parse_lease, EXTENSION | NEEDS_SPACE, {0}},
@@ -227,21 +248,11 @@ static bool parse_field(struct command *command, enum field field, struct reader
     case BATCH:
         return bi_beanstalk_field_u64(reader, &command->count) && command->count >= 1 &&
                command->count <= BIDE_BATCH_JOBS;
-    case PRIORITY:
-        return bi_beanstalk_field_u32(reader, &command->priority);
-    case DELAY:
-        return bi_beanstalk_field_duration(reader, &command->delay_ms);
     case MAY_TIMEOUT:
         command->has_timeout = !at_end(reader);
         return at_end(reader) || bi_beanstalk_field_duration(reader, &command->timeout_ms);
     case TIMEOUT:
         return bi_beanstalk_field_duration(reader, &command->timeout_ms);
-    case OP_NAME:
-        command->name = bi_beanstalk_field_word(reader);
-        return true;
-    case BODY_SIZE:
-        command->wants_body = bi_beanstalk_field_u32(reader, &command->body_size) && at_end(reader);
-        return command->wants_body;
     case TUBE:
     case TUBE_OR_ALL:
         command->name = bi_beanstalk_field_word(reader);
