@@ -100,14 +100,6 @@ static int read_secret(struct address *address, const char *path, char *error)
     return code;
 }
 
-static int set_peer(struct address *address, const char *text, char *error)
-{
-    if (strcmp(text, "trusted") != 0 && strcmp(text, "any") != 0)
-        return reject(error, "peer is \"any\" or \"trusted\", and not", text);
-    address->trusted = strcmp(text, "trusted") == 0;
-    return BIDE_OK;
-}
-
 static int set_parameter(struct address *address, const struct bi_url_param *param, char *error)
 {
     const struct {
@@ -124,8 +116,12 @@ static int set_parameter(struct address *address, const struct bi_url_param *par
         return set_secret(address, param->value, error);
     if (strcmp(param->name, "secret_file") == 0)
         return read_secret(address, param->value, error);
-    if (strcmp(param->name, "peer") == 0)
-        return set_peer(address, param->value, error);
+    if (strcmp(param->name, "peer") == 0) {
+        address->trusted = strcmp(param->value, "trusted") == 0;
+        return address->trusted || strcmp(param->value, "any") == 0
+                   ? BIDE_OK
+                   : reject(error, "peer is \"any\" or \"trusted\", and not", param->value);
+    }
 
     for (size_t i = 0; i < sizeof(durations) / sizeof(durations[0]); i++) {
         if (strcmp(durations[i].name, param->name) != 0)
@@ -140,15 +136,6 @@ static int set_parameter(struct address *address, const struct bi_url_param *par
 }
 
 /* ---- host, port, path ---- */
-
-static int set_path(struct address *address, const char *path, char *error)
-{
-    if (strlen(path) >= sizeof(address->path))
-        return reject(error, "the path of a unix socket has at most 107 bytes, not", path);
-    snprintf(address->path, sizeof(address->path), "%s", path);
-    snprintf(address->name, sizeof(address->name), "%s", path);
-    return BIDE_OK;
-}
 
 static int set_host(struct address *address, const char *host, size_t size, const char *port,
                     char *error)
@@ -220,7 +207,12 @@ static int set_location(struct address *address, char *location, const char *def
     }
     if (!bi_url_decode(rest) || rest[0] != '/')
         return reject(error, "the path of a unix socket must be absolute, not", rest);
-    return set_path(address, rest, error);
+    if (strlen(rest) >= sizeof(address->path))
+        return reject(error, "the path of a unix socket has at most 107 bytes, not", rest);
+
+    snprintf(address->path, sizeof(address->path), "%s", rest);
+    snprintf(address->name, sizeof(address->name), "%s", rest);
+    return BIDE_OK;
 }
 
 int64_t bi_remote_address_backoff(const struct address *address, unsigned attempts,

@@ -96,16 +96,6 @@ static void set_socket_options(int fd)
     setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &dead_peer_ms, sizeof(dead_peer_ms));
 }
 
-/* Waits for a connect in progress. Returns 0 or an error number. */
-static int await_connect(int fd, struct io_wait *io_wait)
-{
-    int error_number = 0;
-    socklen_t size = sizeof(error_number);
-    if (!bi_remote_socket_wait(fd, POLLOUT, io_wait))
-        return ETIMEDOUT;
-    return getsockopt(fd, SOL_SOCKET, SO_ERROR, &error_number, &size) == 0 ? error_number : errno;
-}
-
 /* A unix socket rejects a client at once while its backlog is full, where TCP lets it wait. Waits a
  * moment. False: the deadline has passed, or stop_fd is readable. */
 static bool wait_for_backlog(struct io_wait *io_wait)
@@ -132,8 +122,13 @@ static int connect_unchecked(const struct sockaddr *to, socklen_t size, struct i
         error_number = connect(fd, to, size) != 0 ? errno : 0;
 
     /* After EINTR the connect continues in the background, as after EINPROGRESS. */
-    if (fd >= 0 && (error_number == EINPROGRESS || error_number == EINTR))
-        error_number = await_connect(fd, io_wait);
+    if (fd >= 0 && (error_number == EINPROGRESS || error_number == EINTR)) {
+        socklen_t length = sizeof(error_number);
+        if (!bi_remote_socket_wait(fd, POLLOUT, io_wait))
+            error_number = ETIMEDOUT;
+        else if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error_number, &length) != 0)
+            error_number = errno;
+    }
 
     if (error_number == 0)
         return fd;

@@ -228,16 +228,6 @@ static void poll_and_read(struct remote *remote, int64_t tick_at)
         disconnect(remote, reason);
 }
 
-static void run_turn(struct remote *remote, int64_t now)
-{
-    int64_t tick_at = tick(remote, now);
-
-    /* The lock was released: do not sleep over what has changed meanwhile. A change that is not
-     * checked here writes to wake_fd. */
-    if (!remote->broken && !(remote->connected && remote->has_queued))
-        poll_and_read(remote, tick_at);
-}
-
 /* Returns true when no op is left. Ops whose replies do not arrive until close_deadline are
  * aborted; without a connection, all are that are not started. */
 static bool finish_close(struct remote *remote, int64_t now)
@@ -273,7 +263,11 @@ void *bi_remote_thread_run(void *argument)
         } else if (wants_connection(remote) && remote->reconnect_at <= now) {
             reconnect(remote, now);
         } else {
-            run_turn(remote, now);
+            int64_t tick_at = tick(remote, now);
+            /* The lock was released: do not sleep over what has changed meanwhile. A change that
+             * is not checked here writes to wake_fd. */
+            if (!remote->broken && !(remote->connected && remote->has_queued))
+                poll_and_read(remote, tick_at);
         }
     }
     pthread_mutex_unlock(&remote->lock);

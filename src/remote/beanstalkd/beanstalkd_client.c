@@ -155,6 +155,7 @@ static void close_conn(struct beanstalkd *beanstalkd, struct conn *conn)
         while (*from != conn)
             from = &(*from)->next;
         *from = conn->next;
+        assert(beanstalkd->spare_count > 0);
         beanstalkd->spare_count--;
     }
 

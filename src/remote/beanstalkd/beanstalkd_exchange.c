@@ -286,6 +286,7 @@ static void reset(struct exchange *exchange)
 
 void bi_beanstalkd_exchange_restart(struct exchange *exchange)
 {
+    assert(exchange->outstanding == 0 && !exchange->ended);
     reset(exchange);
     bi_remote_op_requeue(&exchange->client->remote, &exchange->base);
 }

@@ -11,6 +11,7 @@
 
 #include "util/clock.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 struct lease *bi_beanstalkd_lease_new(struct beanstalkd *beanstalkd, uint64_t id, struct conn *conn)
@@ -59,6 +60,7 @@ void bi_beanstalkd_lease_free(struct beanstalkd *beanstalkd, struct lease *lease
         from = &(*from)->next;
     *from = lease->next;
 
+    assert(lease->conn->leases > 0);
     lease->conn->leases--;
     free(lease);
 }

@@ -46,6 +46,7 @@ static void let_go(struct exchange *exchange, struct lease *lease)
 /* Adds a reserved job, with a new lease. On failure the job is a stray of its connection. */
 static int add_job(struct exchange *exchange, const struct reply *reply)
 {
+    assert(exchange->conn != NULL && exchange->jobs != NULL);
     bide_job *job = &exchange->jobs[exchange->job_count];
     struct lease *lease =
         bi_beanstalkd_lease_new(exchange->client, reply->numbers[0], exchange->conn);
@@ -75,6 +76,7 @@ static int send_stats(struct exchange *exchange)
  * lease. Such a job is left out (token 0), and so is one whose stats the server does not report. */
 static int apply_stats(struct exchange *exchange, size_t index, const struct reply *reply)
 {
+    assert(index < exchange->job_count);
     bide_job *job = &exchange->jobs[index];
     uint64_t id = job->id;
     struct lease *lease = bi_beanstalkd_lease_find(exchange->client, id, job->token);

@@ -16,6 +16,7 @@
 #include "op/op_args.h"
 #include "remote/bided/bided_client.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -48,6 +49,7 @@ static struct event_stream *find_stream(const struct bided *bided, const bide_su
 
 static void unref(struct event_stream *stream)
 {
+    assert(stream->refs > 0);
     if (--stream->refs == 0)
         free(stream);
 }
@@ -61,6 +63,7 @@ void bi_bided_event_stream_release(struct request *request)
 
 static void attach(struct request *request, struct event_stream *stream)
 {
+    assert(request->stream == NULL);
     request->stream = stream;
     stream->refs++;
 }
@@ -143,6 +146,7 @@ static void unlink_stream(struct bided *bided, struct event_stream *stream)
         from = &(*from)->next;
     *from = stream->next;
 
+    assert(!stream->closed);
     stream->closed = true;
     unref(stream);
 }

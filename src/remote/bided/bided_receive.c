@@ -171,6 +171,7 @@ static struct request *find_request(struct bided *bided, const struct response *
 static void take_request(struct bided *bided, struct request *request,
                          const struct response *response)
 {
+    assert(request->sent && request->tag != 0);
     request->code = response->code;
     request->response = response->data;
     request->response_size = response->size;
