@@ -95,6 +95,7 @@ void bi_body_reader_enqueue(struct local *local, bide_op *op)
 
 bool bi_body_reader_fail(struct local *local, int code, const char *error, int64_t until)
 {
+    assert(local->rollback.running && local->read_count <= READ_OPS);
     /* The batch that is being read. Its entry is cleared, and reply_ops() skips the op. */
     for (size_t i = 0; i < local->read_count; i++) {
         struct body_read *body_read = &local->reads[i];
@@ -154,6 +155,7 @@ static size_t count_missing(const bide_op *op, uint64_t *bytes)
  * held. */
 static bool collect_ops(struct local *local, struct read_batch *batch)
 {
+    assert(local->awaiting_body.head != NULL && batch->read_count == 0);
     uint64_t bytes = 0;
 
     while (batch->read_count < READ_OPS && batch->count < BIDE_BATCH_JOBS &&
@@ -291,6 +293,7 @@ static void supply_bodies(struct local *local, bide_op *op, const struct bi_body
 /* Supplies each op of the batch with its bodies, and the cache with the rest. The lock is held. */
 static void reply_ops(struct local *local, struct read_batch *batch)
 {
+    assert(local->read_count == 0 && batch->prefetch_start <= batch->count);
     for (size_t i = 0; i < batch->read_count; i++) {
         const struct body_read *body_read = &batch->reads[i];
         bide_op *op = body_read->op;
@@ -376,6 +379,7 @@ static void fetch_jobs(struct local *local)
 {
     bide_op *op = bi_op_fifo_pop(&local->awaiting_job);
     int code = BIDE_CLOSED;
+    assert(op != NULL && local->fetch_count > 0);
 
     if (!local->closing) {
         pthread_mutex_unlock(&local->lock);

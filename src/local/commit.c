@@ -51,6 +51,7 @@
 
 static struct op_fifo *held_list(struct local *local, uint64_t batch)
 {
+    assert(batch > 0);
     /* The core opens at most BI_BATCHES_MAX batches behind the committed one (at that limit the
      * last batch grows instead), so no two open batches share a slot. */
     return &local->held[batch % BI_BATCHES_MAX];
@@ -101,6 +102,7 @@ static void complete_ops(struct local *local, struct op_fifo ops, int64_t since)
     struct bi_now now = bi_local_now(local);
     int64_t until = since + HELD_SLICE_US;
     bide_op *op;
+    assert(local->committing);
 
     for (unsigned count = 1; (op = bi_op_fifo_pop(&ops)) != NULL; count++) {
         if (bi_commit_is_cancelled(op)) {
@@ -136,6 +138,7 @@ bool bi_commit_is_full(const struct local *local)
 /* Waits until there may be fewer pending ops. The lock is held at the call and at the return. */
 static void wait_for_room(struct local *local)
 {
+    assert(local->persistent);
     local->blocked_callers++; /* bi_local_close() waits until it is 0 */
 
     /* Deliver ops that completed under this hold of the lock first. Only bi_local_unlock()
@@ -175,6 +178,7 @@ int bi_commit_throttle(struct local *local, bide_op *op, struct bi_now *now)
 
 void bi_commit_revoke(const struct local *local, bide_op *op, int code, const char *error)
 {
+    assert(code != BIDE_OK && code != BIDE_PENDING);
     /* The finish half of a finish_and_reserve that waited for a job may be durable already. Then
      * only the reserve half fails, and the finish retains its status. */
     bide_finish_item *finish = bi_op_finish_part(op);
@@ -190,6 +194,7 @@ void bi_commit_revoke(const struct local *local, bide_op *op, int code, const ch
 
 bool bi_commit_fail_held(struct local *local, int code, const char *error, int64_t until)
 {
+    assert(local->rollback.running && code != BIDE_OK);
     struct bi_now now = bi_local_now(local);
 
     for (int i = 0; i < BI_BATCHES_MAX; i++) {
@@ -351,6 +356,7 @@ static void finish_commit(struct local *local, struct bi_batch *batch, int code,
  * lock. */
 static int write_batch(struct local *local, struct bi_batch *batch, char *error)
 {
+    assert(local->committing && batch->number > 0);
     int64_t began = bi_clock_boot();
     atomic_store_explicit(&local->commit_started_at, began, memory_order_relaxed);
     int code = local->store->ops->commit(local->store, batch, error);
@@ -408,6 +414,7 @@ static int commit_batch(struct local *local)
  * attempt. The lock is held at the call and at the return, not in between. */
 static int retry_in_doubt(struct local *local)
 {
+    assert(local->committing && local->in_doubt_batch.number != 0);
     struct bi_batch batch = local->in_doubt_batch;
     bool past_deadline = bi_store_past_deadline(local->store);
     bool final = local->final || past_deadline;

@@ -268,12 +268,14 @@ void(bi_local_unlock)(struct local *local)
 
 int bi_local_reject(bide_op *op, int code, const char *text)
 {
+    assert(code != BIDE_OK && code != BIDE_PENDING);
     bi_text_copy(op->error, text != NULL ? text : bide_code_text(code));
     return code;
 }
 
 static void complete(struct local *local, bide_op *op)
 {
+    assert(op->private_.status != BIDE_PENDING);
     if (op->kind == BIDE_OP_RECOVERED)
         op->recovered.progress = local->recovery.progress;
     bi_op_fifo_push(&local->completed, op);
@@ -324,6 +326,7 @@ int bi_local_backlog_add(struct local *local, bide_op *op, const char *text)
     const bide_options *options = &local->context.options;
     if (!bi_local_can_wait(op))
         return bi_local_reject(op, BIDE_EBUSY, text);
+    assert(local->persistent && (op->private_.flags & BI_HELD) == 0);
 
     /* Unlike bi_commit_is_full() this counts the backlog, too. Blocking callers pass: their number
      * is that of threads. */
@@ -363,6 +366,7 @@ static int reject_waiting(struct local *local, bide_op *op)
  * the code of a rejection. A resubmitted op has waited already and is not throttled again. */
 static int admit(struct local *local, bide_op *op, bool resubmitted, struct bi_now *now)
 {
+    assert(local->persistent && !local->closing);
     if (bi_maintenance_handles(local, op))
         return bi_maintenance_enqueue(local, op);
 
@@ -424,6 +428,7 @@ static int may_read(const struct local *local, bide_op *op)
 /* Runs an op that was admitted. Returns its code, or BIDE_PENDING if it completes later. */
 static int run_admitted(struct local *local, bide_op *op, struct bi_now *now)
 {
+    assert(!local->rollback.running); /* the core must not be in an intermediate state */
     bi_lock_stats_op(bide_op_name(op->kind));
     int code = bi_core_run(local->core, op, *now);
 
@@ -876,6 +881,7 @@ void bi_local_shutdown(struct backend *backend)
  * the end. The lock is held at the call and at the return, not in between. */
 static bool end_leases(struct local *local)
 {
+    assert(local->closing && !local->final); /* no op can change a job any more */
     while (bi_lease_prepare_stop(local->core, bi_local_now(local), INTERRUPT_SLICE)) {
         if (bi_store_past_deadline(local->store))
             return false;

@@ -55,6 +55,7 @@ bool bi_maintenance_handles(const struct local *local, const bide_op *op)
 
 int bi_maintenance_enqueue(struct local *local, bide_op *op)
 {
+    assert(bi_maintenance_handles(local, op));
     if (!bi_local_can_wait(op))
         return bi_local_reject(op, BIDE_EINVAL, "the op takes long and names no completion queue");
     if (bi_op_is(op, OP_EXCLUSIVE) && local->check_op != NULL)
@@ -130,6 +131,7 @@ struct probe {
 /* image is NULL if there is no row. */
 static void verify_row(struct probe *probe, const struct bi_image *image, const char *damage)
 {
+    assert(image != NULL || damage == NULL);
     struct local *local = probe->local;
 
     bi_local_lock(local);
@@ -380,6 +382,7 @@ static uint64_t run_full_verify(struct local *local, char *error)
 
     bi_local_lock(local);
     int64_t now = bi_clock_boot();
+    assert(local->verify_running);
     if (code == BIDE_OK) {
         bi_log_limit_reset(&local->full_verify_log);
         local->verify_due = now + SLICE_PAUSE_US;
@@ -525,6 +528,7 @@ static int run_check(struct local *local, bide_check_report *report, char *error
 
 void bi_maintenance_execute(struct local *local, bide_op *op)
 {
+    assert(local->active_maintenance_op == NULL && !local->backup_running);
     char error[BIDE_ERROR_SIZE] = "";
     bool is_backup = op->kind == BIDE_OP_BACKUP;
     /* A backup that is abandoned may outlive its op. */

@@ -63,6 +63,7 @@ static bool has_id(const struct id_set *set, uint64_t id)
 
 static bool grow_ids(struct id_set *set)
 {
+    assert(set->count * 2 <= set->capacity);
     struct id_set larger = {.capacity = set->capacity == 0 ? 256 : set->capacity * 2,
                             .secret = set->secret};
     larger.ids = calloc(larger.capacity, sizeof(*larger.ids));
@@ -213,6 +214,7 @@ void bi_recovery_dequeue(struct local *local, bide_op *op)
 
 int bi_recovery_gate(struct local *local, bide_op *op)
 {
+    assert(local->recovery.running);
     struct recovery *recovery = &local->recovery;
     bool all = needs_full_recovery(local, op) ||
                follows_waiting_op(recovery, recovery->deferred_topics, op);
@@ -395,6 +397,7 @@ static void release_rows(struct scan_slice *slice)
 /* Loads the collected rows until out of memory. Returns how many are done. The lock is held. */
 static size_t load_rows(struct scan_slice *slice)
 {
+    assert(slice->count <= SLICE_ROWS);
     struct local *local = slice->local;
     struct recovery *recovery = &local->recovery;
 
@@ -495,6 +498,7 @@ static bool load_slice(struct local *local, struct scan_slice *slice, uint64_t *
 
 static bool set_phase(struct local *local, bide_phase phase)
 {
+    assert(phase != BIDE_PHASE_RECOVERED); /* finish_recovery() sets that one */
     bi_local_lock(local);
     local->recovery.progress.phase = phase;
     bool closing = local->closing;
@@ -625,6 +629,7 @@ static void finish_recovery(struct local *local)
          * after the last one ran. */
         if (!more && !local->closing) {
             struct bide_recovery *progress = &local->recovery.progress;
+            assert(local->recovery.deferred.head == NULL && local->fetch_count == 0);
             progress->phase = BIDE_PHASE_RECOVERED;
             progress->total = progress->loaded + progress->failed;
             local->recovery.running = false;

@@ -35,6 +35,7 @@ bool bi_rollback_must_wait(const struct local *local)
 
 int bi_rollback_enqueue(struct local *local, bide_op *op)
 {
+    assert(bi_rollback_must_wait(local));
     /* The op counts as pending from now on, so bi_rollback_run_waiting() need not throttle it. */
     int code = bi_local_backlog_add(
         local, op,
@@ -79,6 +80,7 @@ static const fail_slice_fn fail_slices[] = {bi_timer_thread_fail_sliced, bi_body
 /* Fails all ops that depend on changes which are not durable. */
 static void fail_all(struct local *local, int code, const char *error)
 {
+    assert(local->rollback.running && local->rollback.sliced.head == NULL);
     /* Move both lists aside. The slices below put back the ops that may continue, and must not see
      * those again. */
     local->rollback.sliced = bi_op_fifo_take(&local->sliced);

@@ -116,6 +116,7 @@ static bool run_slice(struct local *local, struct bi_now now)
 
 bool bi_timer_thread_fail_sliced(struct local *local, int code, const char *error, int64_t until)
 {
+    assert(local->rollback.running && code != BIDE_OK);
     bide_op *op;
 
     while ((op = bi_op_fifo_pop(&local->rollback.sliced)) != NULL) {
@@ -140,6 +141,7 @@ bool bi_timer_thread_fail_sliced(struct local *local, int code, const char *erro
 
 void bi_timer_thread_close(struct local *local)
 {
+    assert(local->closing);
     bide_op *op;
     while ((op = bi_op_fifo_pop(&local->sliced)) != NULL) {
         bi_slice_abandon(local->core, op);

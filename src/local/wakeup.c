@@ -3,6 +3,7 @@
 
 #include "util/thread.h"
 
+#include <assert.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -23,6 +24,7 @@ void bi_wakeup_clear(struct bi_wakeup *wakeup)
 
 bool bi_wakeup_init(struct bi_wakeup *wakeup, int64_t min, int64_t max)
 {
+    assert(min >= 0 && max >= 0);
     bi_wakeup_clear(wakeup);
     wakeup->min = min;
     wakeup->max = max;
@@ -94,6 +96,7 @@ void bi_wakeup_notify(struct bi_wakeup *wakeup)
 
 void bi_wakeup_wait(struct bi_wakeup *wakeup)
 {
+    assert(wakeup->boot_fd >= 0 && wakeup->wall_fd >= 0 && wakeup->notify_fd >= 0);
     struct pollfd fds[3] = {{.fd = wakeup->boot_fd, .events = POLLIN},
                             {.fd = wakeup->wall_fd, .events = POLLIN},
                             {.fd = wakeup->notify_fd, .events = POLLIN}};

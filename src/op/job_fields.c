@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "op/job_fields.h"
 
+#include <assert.h>
+
 /* clang-format off */
 #define AT(member)        offsetof(bide_job, member)
 #define STRING(text)      #text
@@ -44,6 +46,7 @@ _Static_assert(sizeof(size_t) == sizeof(uint64_t), "body_size is one of the numb
 
 int64_t bi_job_field_get(const bide_job *job, const struct job_field *field)
 {
+    assert(field->type != JOB_FIELD_BYTES && field->type != JOB_FIELD_TOPIC);
     const void *offset = (const char *)job + field->offset;
     if (field->type == JOB_FIELD_U64 || field->type == JOB_FIELD_I64 ||
         field->type == JOB_FIELD_SIZE)
@@ -57,6 +60,7 @@ int64_t bi_job_field_get(const bide_job *job, const struct job_field *field)
 
 void bi_job_field_set(bide_job *job, const struct job_field *field, int64_t number)
 {
+    assert(number >= field->min && number <= field->max);
     void *offset = (char *)job + field->offset;
     if (field->type == JOB_FIELD_U64 || field->type == JOB_FIELD_I64)
         *(int64_t *)offset = number;

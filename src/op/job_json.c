@@ -5,6 +5,7 @@
 #include "op/op_table.h"
 #include "util/base64.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -224,6 +225,8 @@ static bool read_base64(const char *name, const json_t *value, bide_slice *bytes
         return bi_errmsg_set(error, "\"%s_base64\" is not base64", name);
     while (buffers->blocks[slot] != NULL)
         slot++;
+    /* Each field of bytes is read once: a second value of it was rejected before. */
+    assert(slot < BI_JOB_JSON_BUFFERS);
     buffers->blocks[slot] = malloc(size + 1);
     if (buffers->blocks[slot] == NULL)
         return bi_errmsg_set(error, "out of memory for \"%s_base64\"", name);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "op/op_codec_wire.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 /* ---- writing ---- */
@@ -15,6 +16,7 @@ bool bi_op_codec_wire_grow(struct op_writer *writer, size_t more)
 {
     struct op_bytes *out = writer->out;
     size_t room = out->room < 256 ? 256 : out->room;
+    assert(out->size <= out->room);
 
     /* Doubling keeps the cost per byte constant. The loop ends before the size could overflow. */
     while (room - out->size < more && room <= SIZE_MAX / 2)
@@ -46,6 +48,7 @@ void bi_op_codec_wire_end_struct(struct op_writer *writer, size_t start)
     if (writer->failed)
         return;
 
+    assert(writer->out->size >= start + LENGTH_SIZE);
     size_t size = writer->out->size - start - LENGTH_SIZE;
     if (size > UINT32_MAX) {
         writer->failed = true;
@@ -109,6 +112,7 @@ bool bi_op_codec_wire_enter_struct(struct op_reader *reader, const unsigned char
 
     *outer = reader->end;
     reader->end = reader->at + size;
+    assert(reader->end <= *outer);
     return true;
 }
 
@@ -143,6 +147,7 @@ static struct decode_block *add_block(struct decoded_op *decoded, size_t size)
 void *bi_op_codec_wire_alloc(struct decoded_op *decoded, size_t size)
 {
     size = aligned(size);
+    assert(decoded->used <= sizeof(decoded->room));
 
     if (size <= sizeof(decoded->room) - decoded->used) {
         decoded->used += size;

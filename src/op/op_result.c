@@ -99,6 +99,7 @@ void bi_op_result_free(bide_op *op)
 
 void bi_op_result_fail_items(bide_op *op, int code)
 {
+    assert(code != BIDE_OK && code != BIDE_PENDING);
     const struct op_row *row = bi_op_row(op);
     const struct field *first = row->results_any == NULL ? NULL : row->results_any->fields;
 

@@ -15,6 +15,7 @@
 #include "util/clock.h"
 #include "util/thread.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -184,6 +185,7 @@ void bi_cq_wake(bide_cq *cq)
 /* Appends a run of ops, first to last, all of one completion queue. */
 static void append(bide_cq *cq, bide_op *first, bide_op *last)
 {
+    assert(cq != NULL && first != NULL && last != NULL);
     last->private_.next = NULL;
 
     pthread_mutex_lock(&cq->lock);
@@ -336,6 +338,7 @@ static void cancel_sleep(void *arg)
 {
     struct sleeper *self = arg;
     bide_cq *cq = self->cq;
+    assert(cq != NULL);
 
     /* The other thread still accesses the semaphore: wait for its post. */
     if (!unlink_sleeper(self))

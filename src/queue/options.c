@@ -182,6 +182,7 @@ static const char *const type_texts[] = {
 
 const char *bi_options_type_text(enum bi_option_type type)
 {
+    assert((unsigned)type <= BI_OPTION_SYNC);
     return type_texts[type];
 }
 
@@ -250,6 +251,7 @@ static void format_number(enum bi_option_type type, uint64_t value, char *text)
             (value > 0 || best == NULL))
             best = &suffixes[i];
 
+    assert(best != NULL); /* every type of number has the empty suffix */
     snprintf(text, BI_OPTION_TEXT_SIZE, "%llu%s", (unsigned long long)(value / best->factor),
              best->name);
 }

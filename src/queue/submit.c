@@ -55,6 +55,7 @@ void bi_submit_clear_error(bide_op *op)
 
 void bi_submit_finalize(bide_op *op)
 {
+    assert(op->status != BIDE_PENDING);
     op->private_.flags &= ~BI_SUBMITTED;
     bi_op_payload_restore_options(op);
     bi_submit_clear_error(op);
@@ -190,6 +191,7 @@ static void finish_call(const struct call *call)
 /* Gives reservations back. A store that fails is retried for a while; then the leases expire. */
 static void give_back(struct bide *queue, const bide_reserve_args *reserved)
 {
+    assert(reserved->count <= reserved->job_max);
     int64_t until = bi_clock_boot() + GIVE_BACK_US;
 
     for (size_t i = 0; i < reserved->count; i++) {
