@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-#include "cli/by_id.h"
-
-#include "cli/input.h"
-#include "cli/interrupt.h"
-#include "cli/ordered_pipeline.h"
 #include "cli/verb.h"
+
+#include "cli/cli.h"
+#include "cli/input.h"
+#include "cli/ordered_pipeline.h"
 #include "op/job_json.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
@@ -77,6 +77,7 @@ static void print_failure(struct id_run *run, const bide_op *op, uint64_t id)
     char job[40], line[40] = "", subject[80];
     const char *error = op->error;
 
+    assert(op->status != BIDE_OK);
     snprintf(job, sizeof(job), "job %llu", (unsigned long long)id);
     if (run->line > 0)
         snprintf(line, sizeof(line), "line %llu", (unsigned long long)run->line);
@@ -133,6 +134,7 @@ static void submit(struct id_run *run, uint64_t id, uint64_t token, uint64_t lin
     struct op_slot *slot = bi_ordered_pipeline_get_slot(run->pipeline, 0);
     void (*done)(bide_op * op) = slot->op.done;
 
+    assert(id > 0 && id <= BIDE_ID_MAX);
     slot->op = *run->id_verb->op;
     slot->op.done = done;
     slot->op.user = slot;
@@ -237,6 +239,7 @@ int bi_by_id_run(struct cli *cli)
     struct id_run run = {.cli = cli, .id_verb = cli->verb->data};
     bool wants_lease = bi_by_id_token != 0 || run.id_verb->token == BI_TOKEN_REQUIRED;
 
+    assert(run.id_verb->past_tense != NULL || run.id_verb->print != NULL);
     int exit = wants_lease ? bi_cli_require_leases(cli) : BI_EXIT_OK;
     if (exit == BI_EXIT_OK && run.id_verb->prepare != NULL)
         exit = run.id_verb->prepare(cli);

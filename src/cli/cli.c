@@ -147,6 +147,7 @@ int bi_cli_report(const struct cli *cli, const char *subject, int code, const ch
 {
     char text[BI_ERRMSG_SIZE];
 
+    assert(cli != NULL);
     if (code == BIDE_OK)
         return BI_EXIT_OK;
     if (message == NULL || message[0] == 0)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cmd_by_id.c - the verbs that apply one op to each of several jobs, a row each (by_id.h).
+ * cmd_by_id.c - the verbs that apply one op to each of several jobs, a row each (verb.h).
  */
-#include "cli/by_id.h"
 #include "cli/input.h"
 #include "cli/query.h"
+#include "cli/verb.h"
 #include "op/job_json.h"
 #include "util/datetime.h"
 

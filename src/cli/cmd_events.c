@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "cli/interrupt.h"
+#include "cli/cli.h"
 #include "cli/query.h"
 #include "op/job_json.h"
 #include "util/datetime.h"

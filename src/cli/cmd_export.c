@@ -6,8 +6,8 @@
  * synced. Standard output and files that are not regular are written directly.
  */
 #define _GNU_SOURCE /* renameat2 */
+#include "cli/cli.h"
 #include "cli/connect.h"
-#include "cli/interrupt.h"
 #include "cli/job_scan.h"
 #include "cli/query.h"
 #include "cli/transfer.h"
@@ -15,6 +15,7 @@
 #include "op/op_table.h"
 #include "util/clock.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -107,6 +108,7 @@ static const char *claim_part(int fd, const struct outfile *file)
 
 static int open_part(struct outfile *file)
 {
+    assert(file->name != NULL && file->to == NULL);
     if (asprintf(&file->part_path, "%s.part", file->name) < 0) {
         file->part_path = NULL;
         return bi_cli_error(file->cli, BI_EXIT_FAILED, "out of memory");
@@ -166,6 +168,7 @@ static int rename_into_place(const struct outfile *file)
 {
     unsigned mode = force ? 0 : RENAME_NOREPLACE;
 
+    assert(file->name != NULL && file->part_path != NULL);
     int code = renameat2(AT_FDCWD, file->part_path, AT_FDCWD, file->name, mode);
     if (code != 0 && mode != 0 && (errno == EINVAL || errno == ENOSYS) &&
         access(file->name, F_OK) != 0)

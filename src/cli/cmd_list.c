@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "cli/interrupt.h"
+#include "cli/cli.h"
 #include "cli/job_scan.h"
 #include "cli/query.h"
 #include "op/job_json.h"
@@ -182,6 +182,7 @@ static int flush_rows(struct listing *listing)
 /* The next list continues after the last job that was printed. */
 static void set_next_by_id(struct listing *listing)
 {
+    assert(listing->by_id || listing->args.ordered);
     snprintf(listing->next, sizeof(listing->next), "%c%llx", BY_ID,
              (unsigned long long)listing->last_id);
 }
@@ -260,6 +261,7 @@ static int show_sorted(struct listing *listing)
     struct cli *cli = listing->cli;
     struct job_scan scan;
 
+    assert(listing->by_id && listing->left > 0);
     int exit = bi_job_scan_open(&scan, cli, cli->queue);
     exit = collect_ids(listing, &scan, exit);
     bi_job_scan_sort(&scan);

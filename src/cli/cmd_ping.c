@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-#include "cli/interrupt.h"
+#include "cli/cli.h"
 #include "cli/query.h"
 #include "op/job_json.h"
 #include "util/clock.h"
 
+#include <assert.h>
 #include <poll.h>
 
 #define DAY_MS 86400000
@@ -73,6 +74,7 @@ static int run(struct cli *cli)
     struct ping_stats ping_stats = {.count = 0};
     int exit = BI_EXIT_OK;
 
+    assert(interval_ms >= 0);
     for (uint64_t i = 0; exit == BI_EXIT_OK && (ping_count == 0 || i < ping_count); i++) {
         struct pollfd fd = {.fd = bi_interrupt_fd(), .events = POLLIN};
         if (i > 0)

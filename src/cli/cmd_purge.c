@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-#include "cli/interrupt.h"
+#include "cli/cli.h"
 #include "cli/ordered_pipeline.h"
-#include "cli/progress.h"
+#include "cli/print.h"
 #include "cli/query.h"
 #include "op/job_json.h"
 
+#include <assert.h>
 #include <string.h>
 
 static struct words state_args;
@@ -104,6 +105,7 @@ static int purge_state(struct purge *purge, size_t kind)
         .purge = {.topic = {topic, strlen(topic)}, .state = purgeable[kind].state},
     };
 
+    assert(purgeable[kind].selected);
     purge->state = purgeable[kind].state;
     int exit = bi_ordered_pipeline_run_op(purge->cli, &op, on_wait, purge);
     if (exit != BI_EXIT_OK)

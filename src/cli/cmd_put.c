@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "cli/interrupt.h"
+#include "cli/cli.h"
 #include "cli/put.h"
 #include "cli/query.h"
 #include "cli/verb.h"

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-#include "cli/interrupt.h"
+#include "cli/cli.h"
 #include "cli/query.h"
 #include "op/job_json.h"
 #include "util/datetime.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -147,6 +148,7 @@ static int reserve_topics(const struct cli *cli)
     if (jobs == NULL)
         return bi_cli_error(cli, BI_EXIT_FAILED, "out of memory");
 
+    assert(topic_args.count >= 1);
     bide_reserve_args args = {.topics = topic_args.topics,
                               .topic_count = topic_args.count,
                               .weights =

@@ -2,8 +2,8 @@
 /*
  * cmd_topic.c - verbs that act on a whole topic or queue: kick, pause, resume, drain.
  */
-#include "cli/by_id.h"
 #include "cli/query.h"
+#include "cli/verb.h"
 #include "op/job_json.h"
 #include "util/clock.h"
 #include "util/datetime.h"

@@ -5,7 +5,7 @@
  * Topics are read in pages. To be sorted they are collected first; otherwise each page is
  * printed as it arrives, in constant memory.
  */
-#include "cli/interrupt.h"
+#include "cli/cli.h"
 #include "cli/query.h"
 #include "op/job_json.h"
 #include "util/datetime.h"

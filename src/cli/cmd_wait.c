@@ -2,12 +2,14 @@
 /*
  * cmd_wait.c - bide wait, and the waiting of put --wait.
  */
-#include "cli/interrupt.h"
+#include "cli/cli.h"
 #include "cli/ordered_pipeline.h"
 #include "cli/print.h"
 #include "cli/put.h"
 #include "cli/verb.h"
 #include "op/job_json.h"
+
+#include <assert.h>
 
 struct job_wait {
     const struct cli *cli;
@@ -166,6 +168,7 @@ int bi_wait_run(const struct cli *cli, const uint64_t *ids, size_t count, int64_
     struct job_wait job_wait = {.cli = cli, .count = count, .result_expected = result_expected};
     const struct op_slot *oldest;
 
+    assert(count >= 1 && count <= BI_WORDS_MAX);
     struct ordered_pipeline *pipeline =
         bi_ordered_pipeline_new(cli, cli->queue, on_done, &job_wait);
     if (pipeline == NULL)

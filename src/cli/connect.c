@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/connect.h"
 
-#include "cli/user_server.h"
 #include "cli/verb.h"
 #include "remote/remote_socket.h"
 #include "util/clock.h"
@@ -9,6 +8,7 @@
 #include "util/message.h"
 
 #include <arpa/inet.h>
+#include <assert.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdlib.h>
@@ -251,6 +251,7 @@ static int open_named(struct cli *cli, const char *named_url, const char *source
 
 static int open_user_server(struct cli *cli, const struct user_server *server)
 {
+    assert(!server->unsafe);
     char url[BI_URL_MAX];
     if (!bi_user_server_url(server, url))
         return bi_cli_error(cli, BI_EXIT_FAILED, "the socket path %s is too long", server->socket);
@@ -405,6 +406,7 @@ const char *bi_connect_explicit_url(const struct cli *cli)
 
 int bi_connect_open(struct cli *cli)
 {
+    assert(cli->queue == NULL);
     const char *source, *url = find_url(cli, &source);
     return url == NULL ? open_default(cli) : open_named(cli, url, source, url != config_url);
 }

@@ -5,6 +5,7 @@
 #include "util/datetime.h"
 #include "util/message.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,6 +64,7 @@ const char *bi_flag_next_choice(const char **at, size_t *size)
 
 static bool set_flag(const struct flag *flag, const char *text, char *error)
 {
+    assert((text == NULL) == (flag->value_name == NULL));
     char reason[BI_ERRMSG_SIZE];
     if (flag->parse(text, flag->to, reason))
         return true;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/input.h"
 
-#include "cli/interrupt.h"
+#include "cli/cli.h"
 #include "cli/print.h"
 
 #include <assert.h>
@@ -54,6 +54,7 @@ static enum bi_input_status take_remainder(struct input *input, bide_slice *reco
 
 enum bi_input_status bi_input_next(struct input *input, bide_slice *record)
 {
+    assert(input->start <= input->searched && input->searched <= input->end);
     char *found = NULL;
     if (input->searched < input->end)
         found =
@@ -157,6 +158,7 @@ static void add_range(struct line_status *line_status, uint64_t line, enum bi_li
     size_t count = line_status->range_count;
     struct line_range *last = count == 0 ? NULL : &line_status->ranges[count - 1];
 
+    assert(line_status->range_count <= BI_LINE_RANGES_MAX);
     if (last != NULL && last->outcome == outcome) {
         last->last = line;
     } else if (count < BI_LINE_RANGES_MAX) {
@@ -170,6 +172,7 @@ static void add_range(struct line_status *line_status, uint64_t line, enum bi_li
 void bi_input_add_outcome(struct line_status *line_status, uint64_t line,
                           enum bi_line_outcome outcome)
 {
+    assert(line > line_status->last_done);
     if (line_status->range_count == 0 && outcome == BI_LINE_DONE)
         line_status->last_done = line;
     else

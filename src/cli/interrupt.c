@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "cli/interrupt.h"
+#include "cli/cli.h"
 
 #include "util/thread.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/job_scan.h"
 
-#include "cli/interrupt.h"
+#include "cli/cli.h"
 #include "cli/ordered_pipeline.h"
-#include "cli/progress.h"
+#include "cli/print.h"
 #include "util/hash.h"
 
 #include <assert.h>
@@ -145,6 +145,7 @@ void bi_job_scan_make_topic(char name[BI_JOB_SCAN_TOPIC_SIZE], const char *prefi
 {
     struct bi_hash_secret random;
 
+    assert(strlen(prefix) <= 24);
     bi_keyed_hash_generate_secret(&random);
     snprintf(name, BI_JOB_SCAN_TOPIC_SIZE, "%.24s%016llx%016llx", prefix,
              (unsigned long long)random.key[0], (unsigned long long)random.key[1]);
@@ -256,6 +257,7 @@ static void on_read_error(struct scan_run *scan_run, const struct op_slot *slot)
 
 static void on_read(struct scan_run *scan_run, bide_job *job)
 {
+    assert(scan_run->exit == BI_EXIT_OK);
     scan_run->found++;
     scan_run->empty = 0;
 
@@ -329,6 +331,7 @@ int bi_job_scan_read(struct job_scan *scan, const char *label, bi_job_scan_visit
     if (scan_run.ordered_pipeline == NULL)
         return BI_EXIT_FAILED;
 
+    assert(scan->plain || scan->count <= scan->capacity);
     bi_progress_begin(&scan_run.progress, scan->cli, label,
                       scan->plain ? scan->last_id : scan->count);
     if (scan->plain) {

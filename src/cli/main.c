@@ -2,10 +2,11 @@
 /*
  * main.c - bide: finds the verb, parses the flags, opens the queue, runs the verb.
  */
+#include "cli/cli.h"
 #include "cli/connect.h"
-#include "cli/interrupt.h"
 #include "cli/verb.h"
 
+#include <assert.h>
 #include <fcntl.h>
 #include <langinfo.h>
 #include <locale.h>
@@ -190,6 +191,7 @@ static int run(struct cli *cli)
     unsigned traits = cli->verb->traits;
     int exit = cli->verb->check == NULL ? BI_EXIT_OK : cli->verb->check(cli);
 
+    assert(cli->verb != NULL && cli->verb->run != NULL);
     if (exit == BI_EXIT_OK && (traits & BI_VERB_NO_CONFIG) == 0)
         exit = bi_connect_load_config(cli);
     if (exit == BI_EXIT_OK && (traits & BI_VERB_NO_QUEUE) == 0)

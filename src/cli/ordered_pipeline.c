@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/ordered_pipeline.h"
 
-#include "cli/interrupt.h"
+#include "cli/cli.h"
 #include "queue/queue.h"
 
 #include <assert.h>
@@ -95,6 +95,7 @@ static void wait_for_completion(struct ordered_pipeline *pipeline)
 /* Retries an op until the queue accepts it, or rejects it although none of our ops is pending. */
 static void retry_while_busy(struct ordered_pipeline *pipeline, bide_op *op)
 {
+    assert(op->status != BIDE_PENDING);
     op->cq = pipeline->cq;
     while (op->status == BIDE_EBUSY && pipeline->pending > 0) {
         wait_for_completion(pipeline);
@@ -143,6 +144,8 @@ void bi_ordered_pipeline_flush(struct ordered_pipeline *pipeline)
 
 void bi_ordered_pipeline_submit(struct ordered_pipeline *pipeline)
 {
+    assert(pipeline->submitted <= pipeline->filled);
+    assert(pipeline->filled - pipeline->completed < BI_ORDERED_PIPELINE_SLOTS);
     pipeline->bytes += slot_at(pipeline, pipeline->filled)->bytes;
     pipeline->filled++;
     if (pipeline->filled - pipeline->submitted >= pipeline->group)
@@ -156,6 +159,7 @@ static bool complete_ready(struct ordered_pipeline *pipeline)
 {
     uint64_t before = pipeline->completed;
 
+    assert(pipeline->completed <= pipeline->submitted);
     while (pipeline->completed < pipeline->submitted) {
         struct op_slot *slot = slot_at(pipeline, pipeline->completed);
         if (!slot->done)
@@ -271,6 +275,7 @@ int bi_ordered_pipeline_run_op(const struct cli *cli, bide_op *op, bool (*on_wai
     if (pipeline == NULL)
         return BI_EXIT_FAILED;
 
+    assert(cli->queue != NULL && op->status == BIDE_OK);
     struct op_slot *slot = bi_ordered_pipeline_get_slot(pipeline, 0);
     op->done = slot->op.done;
     op->user = slot->op.user;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-#include "cli/progress.h"
-
 #include "cli/print.h"
+
 #include "util/clock.h"
 #include "util/datetime.h"
 
+#include <assert.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -26,6 +26,7 @@ static size_t format_bar(char *to, const struct progress *progress)
     size_t full = (size_t)((double)done_capped / (double)progress->total * BAR_WIDTH);
     char bar[BAR_WIDTH + 1];
 
+    assert(progress->total > 0);
     memset(bar, ' ', BAR_WIDTH);
     memset(bar, '=', full);
     if (full < BAR_WIDTH)
@@ -81,6 +82,7 @@ static bool is_due(const struct progress *progress, int64_t now)
 
 void bi_progress_set(struct progress *progress, uint64_t done)
 {
+    assert(progress->cli != NULL);
     int64_t now = bi_clock_boot();
     progress->done = done;
     if (is_due(progress, now))

@@ -7,7 +7,7 @@
  */
 #include "cli/put.h"
 
-#include "cli/interrupt.h"
+#include "cli/cli.h"
 #include "cli/print.h"
 #include "op/job_json.h"
 #include "util/clock.h"
@@ -50,6 +50,7 @@ static const char *source_name(const struct put_run *run, uint64_t number)
 /* "line 7", "letters.txt, line 7", "letter.txt"; "" for a body that is an argument. */
 static void format_name(const struct put_run *run, uint64_t number, char *to, size_t size)
 {
+    assert(number > 0);
     if (run->form == BI_PUT_WHOLE)
         snprintf(to, size, "%.150s", run->file_count == 0 ? "" : source_name(run, number));
     else
@@ -120,6 +121,7 @@ static void print_ready(const struct put_run *run, uint64_t id)
 
 static void report_success(struct put_run *run, uint64_t number, uint64_t id)
 {
+    assert(number > 0);
     run->put_count++;
     bi_input_add_outcome(&run->line_status, number, BI_LINE_DONE);
     if (run->ids != NULL) {
@@ -181,6 +183,7 @@ static void report_item(struct put_run *run, const bide_op *op, size_t index, ui
     int code = item->status != BIDE_OK ? item->status : op->status;
     const char *error = op->status != BIDE_OK || op->error_item == index + 1 ? op->error : "";
 
+    assert(index < op->put_many.count);
     if (code == BIDE_OK) {
         report_success(run, number, item->id);
         return;

@@ -10,7 +10,7 @@
 #define BI_PUT_H
 
 #include "cli/input.h"
-#include "cli/progress.h"
+#include "cli/print.h"
 
 /* ---- a put as a line of JSON ---- */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/query.h"
 
-#include "cli/interrupt.h"
+#include "cli/cli.h"
 #include "cli/transfer.h"
 #include "op/op_table.h"
 #include "util/clock.h"

@@ -69,6 +69,7 @@ static bool grow(struct table *table)
 /* Takes the text; NULL: out of memory. */
 static void add_cell(struct table *table, enum bi_print_style style, char *text)
 {
+    assert(!table->failed);
     table->failed = text == NULL || !grow(table);
     if (table->failed)
         free(text);
@@ -226,6 +227,7 @@ static void print_cell(const struct table *table, size_t column, size_t width, c
         text = scratch;
     }
 
+    assert(column < table->columns);
     bool last = column + 1 == table->columns;
     int pad = cell_width < width ? (int)(width - cell_width) : 0;
     const char *on = style == BI_STYLE_OFF ? "" : bi_print_style(table->cli, style);

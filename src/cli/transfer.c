@@ -5,6 +5,7 @@
 #include "op/op_table.h"
 #include "util/clock.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -55,6 +56,7 @@ static bool make_put(const struct restore_target *restore_target, struct op_slot
     const bide_job *job = &slot->job;
     const char *lost = unsupported_field(job);
 
+    assert(restore_target->plain);
     if (job->state == BIDE_STATE_BURIED || job->state == BIDE_STATE_DONE)
         return bi_errmsg_set(error,
                              "it is %s, and a beanstalkd accepts only ready and delayed jobs",
@@ -131,6 +133,7 @@ int bi_transfer_set_pause(const struct cli *cli, bide *queue, const struct pause
 
 json_t *bi_transfer_pause_to_json(const struct pause *pause)
 {
+    assert(pause->topic[0] != 0 && pause->until_ms >= 0);
     if (pause->until_ms == 0)
         return json_pack("{s:s, s:s}", "kind", "pause", "topic", pause->topic);
     return json_pack("{s:s, s:s, s:I}", "kind", "pause", "topic", pause->topic, "until_ms",

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #define _GNU_SOURCE /* struct ucred, pidfd_open, posix_spawn_file_actions_addclosefrom_np */
-#include "cli/user_server.h"
+#include "cli/connect.h"
 
-#include "cli/interrupt.h"
+#include "cli/cli.h"
 #include "cli/verb.h"
 #include "util/clock.h"
 #include "util/url.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -499,6 +500,7 @@ int bi_user_server_start(const struct cli *cli, struct user_server *server)
 {
     char error[BI_ERRMSG_SIZE];
 
+    assert(!server->unsafe && server->data_dir[0] == '/');
     /* Located again, because another user may have created one of the directories meanwhile. */
     bool good = make_dir(server->data_dir, true, error) && make_dir(server->dir, false, error) &&
                 bi_user_server_locate(server, error);

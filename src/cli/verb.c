@@ -200,6 +200,7 @@ void bi_verb_print_help(FILE *to)
 
 void bi_verb_print_verb_help(FILE *to, const struct verb *verb)
 {
+    assert(verb->name != NULL && verb->usage != NULL && verb->summary != NULL);
     fprintf(to, "Usage: bide %s%s%s%s\n\n%c%s.\n", verb->name,
             verb->flags == NULL ? "" : " [FLAGS]", verb->usage[0] == 0 ? "" : " ", verb->usage,
             toupper((unsigned char)verb->summary[0]), verb->summary + 1);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+#include "cli/cli.h"
 #include "cli/connect.h"
-#include "cli/interrupt.h"
 #include "cli/move/move.h"
 #include "cli/print.h"
 #include "cli/verb.h"

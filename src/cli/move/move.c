@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/move/move.h"
 
-#include "cli/interrupt.h"
+#include "cli/cli.h"
 #include "cli/print.h"
 #include "util/clock.h"
 

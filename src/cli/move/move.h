@@ -23,7 +23,7 @@
 
 #include "cli/job_scan.h"
 #include "cli/move/move_index.h"
-#include "cli/progress.h"
+#include "cli/print.h"
 #include "cli/transfer.h"
 
 enum move_status {
