@@ -88,20 +88,15 @@ static bool print_object(json_t *object)
     return true;
 }
 
-static bool print_json_error(int code, int exit, const char *message)
-{
-    char text[BI_ERRMSG_SIZE];
-    bi_print_sanitize(text, sizeof(text), message);
-    return print_object(json_pack("{s:s, s:s*, s:i}", "error", text, "code",
-                                  code == BIDE_OK ? NULL : bide_code_name(code), "exit", exit));
-}
-
 /* Prints one line, or with --json an object. */
 static void print_error(const struct cli *cli, int code, int exit, const char *message)
 {
-    char line[BI_ERRMSG_SIZE + 40];
+    char line[BI_ERRMSG_SIZE + 40], text[BI_ERRMSG_SIZE];
 
-    if (cli->json && print_json_error(code, exit, message))
+    bi_print_sanitize(text, sizeof(text), message);
+    if (cli->json &&
+        print_object(json_pack("{s:s, s:s*, s:i}", "error", text, "code",
+                               code == BIDE_OK ? NULL : bide_code_name(code), "exit", exit)))
         return;
     snprintf(line, sizeof(line), "bide%s%s: %s", cli->verb == NULL ? "" : " ", verb_name(cli),
              message);

@@ -261,10 +261,12 @@ static int show_topic(const struct cli *cli)
 
 /* ---- stats of the queue ---- */
 
-static int show_queue(const struct cli *cli)
+static int run_stats(struct cli *cli)
 {
     bide_stats stats;
 
+    if (cli->word_count > 0)
+        return show_topic(cli);
     int code = bide_queue_stats(cli->queue, &stats);
     if (code != BIDE_OK)
         return bi_query_report(cli, code);
@@ -286,11 +288,6 @@ static int show_queue(const struct cli *cli)
 
     show_counters(cli, &stats.total);
     return BI_EXIT_OK;
-}
-
-static int run_stats(struct cli *cli)
-{
-    return cli->word_count == 0 ? show_queue(cli) : show_topic(cli);
 }
 
 const struct verb bi_verb_stats = {

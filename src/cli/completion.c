@@ -85,18 +85,12 @@ static void offer_states(void)
         printf("%s\n", bide_state_name(state));
 }
 
-static void offer_files(void)
-{
-    printf(":files\n");
-}
-
 static const struct {
     const char *kind;
     void (*offer)(void);
 } kinds[] = {
     {"STATE", offer_states},
     {"VERB", offer_verbs},
-    {"FILE", offer_files},
 };
 
 /* Offers the values of a kind for the text in word from value on. */
@@ -114,6 +108,8 @@ static int offer(struct cli *cli, const char *kind, const char *word, const char
     while ((choice = bi_flag_next_choice(&kind, &size)) != NULL) {
         if (islower((unsigned char)choice[0]))
             printf("%.*s\n", (int)size, choice);
+        else if (size == strlen("FILE") && memcmp(choice, "FILE", size) == 0)
+            printf(":files\n");
         else if (size == strlen("TOPIC") && memcmp(choice, "TOPIC", size) == 0)
             exit = print_topics(cli);
         for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)

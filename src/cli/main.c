@@ -78,19 +78,11 @@ static int reject_flags(struct cli *cli, const struct flag_parser *parser, const
     return bi_cli_usage_error(cli, "%s", error);
 }
 
-static int check_words(const struct cli *cli)
-{
-    struct usage usage;
-    if ((cli->verb->traits & BI_VERB_COUNTS_WORDS) != 0)
-        return BI_EXIT_OK;
-    bi_verb_parse_usage(&usage, cli->verb->usage);
-    return bi_verb_check_words(cli, usage.required, usage.repeats ? BI_WORDS_MAX : usage.count);
-}
-
 /* Parses the arguments after the verb. */
 static int parse_arguments(struct cli *cli, struct flag_parser *parser)
 {
     char error[BI_ERRMSG_SIZE];
+    struct usage usage;
 
     cli->verb = bi_verb_find(parser->argv[0]);
     if (cli->verb == NULL) {
@@ -108,7 +100,10 @@ static int parse_arguments(struct cli *cli, struct flag_parser *parser)
     cli->words = parser->words;
     cli->word_count = parser->word_count;
     cli->program = parser->program;
-    return info_flags.help || info_flags.version ? BI_EXIT_OK : check_words(cli);
+    if (info_flags.help || info_flags.version || (cli->verb->traits & BI_VERB_COUNTS_WORDS) != 0)
+        return BI_EXIT_OK;
+    bi_verb_parse_usage(&usage, cli->verb->usage);
+    return bi_verb_check_words(cli, usage.required, usage.repeats ? BI_WORDS_MAX : usage.count);
 }
 
 static int parse_command(struct cli *cli, const char *const *argv, const char **words)

@@ -255,16 +255,6 @@ static void print_row(const struct table *table, const size_t *widths, const str
     putchar('\n');
 }
 
-static void print_rows(struct table *table, const size_t *widths, char *scratch)
-{
-    assert(table->columns > 0);
-    if (!table->header_printed)
-        print_row(table, widths, NULL, scratch);
-    table->header_printed = true;
-    for (size_t i = 0; i + table->columns <= table->count; i += table->columns)
-        print_row(table, widths, &table->cells[i], scratch);
-}
-
 static void clear_rows(struct table *table)
 {
     for (size_t i = 0; i < table->count; i++)
@@ -282,8 +272,12 @@ void bi_table_flush(struct table *table)
     table->failed = window != 0 && scratch == NULL;
     if (window != 0)
         fit_columns(table, window, widths);
-    if (!table->failed)
-        print_rows(table, window == 0 ? table->widths : widths, scratch);
+    const size_t *used = window == 0 ? table->widths : widths;
+    if (!table->failed && !table->header_printed)
+        print_row(table, used, NULL, scratch);
+    table->header_printed = true;
+    for (size_t i = 0; !table->failed && i + table->columns <= table->count; i += table->columns)
+        print_row(table, used, &table->cells[i], scratch);
     free(scratch);
     clear_rows(table);
 }
