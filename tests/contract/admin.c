@@ -2,7 +2,7 @@
 /* admin.c - what anybody may do to jobs: kick, cancel, purge, drain. */
 #include "contract.h"
 
-static void a_kick_brings_the_oldest_burial_first(void)
+static void kick_takes_the_oldest_burial_first(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -21,7 +21,7 @@ static void a_kick_brings_the_oldest_burial_first(void)
     EQ(count, 0);
 }
 
-static void a_kick_brings_no_more_than_it_is_asked_for(void)
+static void kick_takes_at_most_its_maximum(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -37,7 +37,7 @@ static void a_kick_brings_no_more_than_it_is_asked_for(void)
     EQ(topic_of(queue, a).total.kicks, 5);
 }
 
-static void a_kick_brings_delayed_jobs_only_when_none_is_buried(void)
+static void kick_takes_delayed_jobs_only_if_none_is_buried(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -54,7 +54,7 @@ static void a_kick_brings_delayed_jobs_only_when_none_is_buried(void)
     EQ(stat_job(queue, delayed)->kicks, 1);
 }
 
-static void a_kick_of_buried_jobs_leaves_delayed_ones_alone(void)
+static void kick_of_buried_jobs_leaves_delayed_ones(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -74,7 +74,7 @@ static void a_kick_of_buried_jobs_leaves_delayed_ones_alone(void)
     EQ(count, 0);
 }
 
-static void a_kick_brings_the_soonest_delayed_job_first(void)
+static void kick_takes_the_soonest_delayed_job_first(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -92,7 +92,7 @@ static void a_kick_brings_the_soonest_delayed_job_first(void)
     }
 }
 
-static void a_kick_goes_through_thousands_of_jobs(void)
+static void kick_handles_thousands_of_jobs(void)
 {
     static bide_put_item items[BIDE_BATCH_JOBS];
     bide *queue = open_queue("");
@@ -161,7 +161,7 @@ static void a_kick_leaves_jobs_that_are_delayed_after_it_began(void)
 }
 
 /* The soonest are chosen among those that existed; the others stay, each with its own time. */
-static void a_kick_of_some_takes_the_soonest_of_those_that_existed(void)
+static void limited_kick_takes_the_soonest_of_the_existing_jobs(void)
 {
     bide *queue = open_queue("");
     bide_cq *cq = new_cq();
@@ -235,7 +235,7 @@ static void a_kick_leaves_jobs_that_are_buried_after_it_began(void)
 }
 
 /* Kicks of one topic that run at the same time, each on what it found. */
-static void kicks_under_way_at_the_same_time_keep_apart_what_each_found(void)
+static void concurrent_kicks_take_different_jobs(void)
 {
     bide *queue = open_queue("");
     bide_cq *cq = new_cq();
@@ -274,7 +274,7 @@ static void kicks_under_way_at_the_same_time_keep_apart_what_each_found(void)
         EQ(state_of(queue, items[2][i].id), BIDE_STATE_DELAYED);
 }
 
-static void an_unknown_topic_has_nothing_to_kick(void)
+static void kick_of_an_unknown_topic_kicks_0_jobs(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -285,7 +285,7 @@ static void an_unknown_topic_has_nothing_to_kick(void)
     CHECK(!topic_exists(queue, a));
 }
 
-static void one_given_job_is_kicked(void)
+static void kick_job_kicks_one_job(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -301,7 +301,7 @@ static void one_given_job_is_kicked(void)
     EQ(take(queue, a)->id, buried);
 }
 
-static void a_given_job_is_kicked_only_from_buried_and_delayed(void)
+static void kick_job_accepts_only_buried_and_delayed_jobs(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -329,7 +329,7 @@ static void a_cancel_removes_a_job_that_is_not_reserved(void)
     OK(bide_topic_ref(queue, a, -1));
 }
 
-static void a_cancel_of_a_reserved_job_is_told_to_its_holder(void)
+static void cancel_of_a_reserved_job_is_reported_to_its_holder(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -374,7 +374,7 @@ static void end_lease(bide *queue, int how, uint64_t id, uint64_t token)
     }
 }
 
-static void a_cancelled_job_is_removed_by_whatever_ends_its_lease(void)
+static void cancelled_job_is_removed_when_its_lease_ends(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -432,7 +432,7 @@ static void a_purge_removes_the_jobs_of_one_state(void)
     EQ(topic_of(queue, b).jobs.ready, 1);
 }
 
-static void a_purge_goes_through_thousands_of_jobs(void)
+static void purge_handles_thousands_of_jobs(void)
 {
     static bide_put_item items[BIDE_BATCH_JOBS];
     bide *queue = open_queue("");
@@ -448,7 +448,7 @@ static void a_purge_goes_through_thousands_of_jobs(void)
     CHECK(!topic_exists(queue, a));
 }
 
-static void a_purge_leaves_jobs_that_came_after_it_began(void)
+static void purge_leaves_jobs_put_after_its_start(void)
 {
     bide *queue = open_queue("");
     bide_cq *cq = new_cq();
@@ -473,7 +473,7 @@ static void a_purge_leaves_jobs_that_came_after_it_began(void)
     EQ(state_of(queue, id), BIDE_STATE_READY);
 }
 
-static void an_unknown_topic_has_nothing_to_purge(void)
+static void purge_of_an_unknown_topic_removes_0_jobs(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -484,7 +484,7 @@ static void an_unknown_topic_has_nothing_to_purge(void)
     CHECK(!topic_exists(queue, a));
 }
 
-static void a_draining_queue_takes_no_new_jobs_and_does_everything_else(void)
+static void draining_queue_rejects_puts_only(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -521,29 +521,29 @@ static void a_ping_is_answered(void)
 }
 
 static const struct test tests[] = {
-    TEST(a_kick_brings_the_oldest_burial_first),
-    TEST(a_kick_brings_no_more_than_it_is_asked_for),
-    TEST(a_kick_brings_delayed_jobs_only_when_none_is_buried),
-    TEST(a_kick_of_buried_jobs_leaves_delayed_ones_alone),
-    TEST(a_kick_brings_the_soonest_delayed_job_first),
-    TEST(a_kick_goes_through_thousands_of_jobs),
+    TEST(kick_takes_the_oldest_burial_first),
+    TEST(kick_takes_at_most_its_maximum),
+    TEST(kick_takes_delayed_jobs_only_if_none_is_buried),
+    TEST(kick_of_buried_jobs_leaves_delayed_ones),
+    TEST(kick_takes_the_soonest_delayed_job_first),
+    TEST(kick_handles_thousands_of_jobs),
     TEST(a_kick_leaves_jobs_that_are_delayed_after_it_began),
-    TEST(a_kick_of_some_takes_the_soonest_of_those_that_existed),
+    TEST(limited_kick_takes_the_soonest_of_the_existing_jobs),
     TEST(a_kick_leaves_jobs_that_are_released_with_a_delay_after_it_began),
     TEST(a_kick_leaves_jobs_that_are_buried_after_it_began),
-    TEST(kicks_under_way_at_the_same_time_keep_apart_what_each_found),
-    TEST(an_unknown_topic_has_nothing_to_kick),
-    TEST(one_given_job_is_kicked),
-    TEST(a_given_job_is_kicked_only_from_buried_and_delayed),
+    TEST(concurrent_kicks_take_different_jobs),
+    TEST(kick_of_an_unknown_topic_kicks_0_jobs),
+    TEST(kick_job_kicks_one_job),
+    TEST(kick_job_accepts_only_buried_and_delayed_jobs),
     TEST(a_cancel_removes_a_job_that_is_not_reserved),
-    TEST(a_cancel_of_a_reserved_job_is_told_to_its_holder),
-    TEST(a_cancelled_job_is_removed_by_whatever_ends_its_lease),
+    TEST(cancel_of_a_reserved_job_is_reported_to_its_holder),
+    TEST(cancelled_job_is_removed_when_its_lease_ends),
     TEST(a_cancelled_job_may_still_be_done),
     TEST(a_purge_removes_the_jobs_of_one_state),
-    TEST(a_purge_goes_through_thousands_of_jobs),
-    TEST(a_purge_leaves_jobs_that_came_after_it_began),
-    TEST(an_unknown_topic_has_nothing_to_purge),
-    TEST(a_draining_queue_takes_no_new_jobs_and_does_everything_else),
+    TEST(purge_handles_thousands_of_jobs),
+    TEST(purge_leaves_jobs_put_after_its_start),
+    TEST(purge_of_an_unknown_topic_removes_0_jobs),
+    TEST(draining_queue_rejects_puts_only),
     TEST(a_ping_is_answered),
 };
 

@@ -67,7 +67,7 @@ static void the_ops_of_a_list_run_in_order(void)
     EQ(list[5]->op.status, BIDE_TIMED_OUT);
 }
 
-static void a_refused_op_does_not_disturb_the_others(void)
+static void rejected_op_does_not_affect_the_others(void)
 {
     bide *queue = open_queue("");
     bide_cq *cq = new_cq();
@@ -88,7 +88,7 @@ static void a_refused_op_does_not_disturb_the_others(void)
     EQ(topic_of(queue, a).jobs.ready, 2);
 }
 
-static void a_finished_op_can_be_used_again(void)
+static void completed_op_can_be_submitted_again(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -118,7 +118,7 @@ static void a_put_may_bring_a_buffer(void)
 }
 
 /* The message is that of the first refused item, and error_item names it. */
-static void a_refused_item_of_a_list_is_named(void)
+static void rejected_item_of_a_list_is_named(void)
 {
     bide *queue = open_queue("");
     bide_slice topic = slice(fresh_topic("a"));
@@ -259,7 +259,7 @@ static void every_kind_of_op_on_lists_and_topics_can_be_submitted(void)
     submit_code(queue, new_op(BIDE_OP_PING, cq), BIDE_OK);
 }
 
-static void every_kind_of_op_that_looks_can_be_submitted(void)
+static void every_query_op_can_be_submitted(void)
 {
     bide *queue = open_queue("");
     bide_cq *cq = new_cq();
@@ -317,7 +317,7 @@ static void every_kind_of_op_that_looks_can_be_submitted(void)
     EQ(state_of(queue, op->op.restore.id), BIDE_STATE_DONE);
 }
 
-static void what_arguments_point_to_is_free_after_submit(void)
+static void arguments_may_be_changed_after_submit(void)
 {
     bide *queue = open_queue("");
     bide_cq *cq = new_cq();
@@ -347,7 +347,7 @@ static void what_arguments_point_to_is_free_after_submit(void)
     TEXT(reserve->job.topic, strlen(reserve->job.topic), a);
 }
 
-static void an_op_without_a_cq_is_refused_when_it_would_have_to_wait(void)
+static void op_without_a_cq_is_rejected_if_it_would_wait(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -496,15 +496,15 @@ static void hundreds_of_pending_ops_complete_once_each(void)
 
 static const struct test tests[] = {
     TEST(the_ops_of_a_list_run_in_order),
-    TEST(a_refused_op_does_not_disturb_the_others),
-    TEST(a_finished_op_can_be_used_again),
+    TEST(rejected_op_does_not_affect_the_others),
+    TEST(completed_op_can_be_submitted_again),
     TEST(a_put_may_bring_a_buffer),
-    TEST(a_refused_item_of_a_list_is_named),
+    TEST(rejected_item_of_a_list_is_named),
     TEST(every_kind_of_op_that_changes_jobs_can_be_submitted),
     TEST(every_kind_of_op_on_lists_and_topics_can_be_submitted),
-    TEST(every_kind_of_op_that_looks_can_be_submitted),
-    TEST(what_arguments_point_to_is_free_after_submit),
-    TEST(an_op_without_a_cq_is_refused_when_it_would_have_to_wait),
+    TEST(every_query_op_can_be_submitted),
+    TEST(arguments_may_be_changed_after_submit),
+    TEST(op_without_a_cq_is_rejected_if_it_would_wait),
     TEST(a_pending_op_is_pending_until_it_is_drained),
     TEST(a_pending_reserve_times_out_not_early),
     TEST(a_pending_op_can_be_cancelled),

@@ -62,7 +62,7 @@ static void a_copy_can_be_made_while_jobs_are_loaded(void)
     BACKLOG_IS_WHOLE(backlog, queue);
 }
 
-static void a_copy_has_large_and_small_bodies_and_what_was_reserved(void)
+static void copy_has_all_bodies_and_reserved_jobs(void)
 {
     static char body[65535];
     char file[LOCATION_SIZE];
@@ -104,7 +104,7 @@ static void an_empty_queue_and_a_copy_can_be_copied(void)
 
 /* ---- copies that are refused ---- */
 
-static void a_copy_never_touches_what_is_there(void)
+static void copy_never_overwrites_a_file(void)
 {
     char file[LOCATION_SIZE], text[16] = "";
     bide *queue = open_queue("");
@@ -126,7 +126,7 @@ static void a_copy_never_touches_what_is_there(void)
 }
 
 /* Nor what lies beside it; and what would be taken for a part of it keeps it from being made. */
-static void a_copy_never_touches_what_lies_beside_it(void)
+static void copy_never_overwrites_files_beside_it(void)
 {
     static const char *const ends[] = {"-part", ".part", "-wal", "-journal"};
     bide *queue = open_queue("");
@@ -144,7 +144,7 @@ static void a_copy_never_touches_what_lies_beside_it(void)
     }
 }
 
-static void a_copy_into_a_folder_that_is_not_there_fails(void)
+static void copy_into_a_missing_directory_fails(void)
 {
     char file[LOCATION_SIZE], inside[LOCATION_SIZE + 8];
     bide *queue = open_queue("");
@@ -251,7 +251,7 @@ static void *copy_once(void *arg)
     return NULL;
 }
 
-static void of_several_copies_to_one_file_one_is_made(void)
+static void only_one_of_several_copies_to_a_file_succeeds(void)
 {
     struct backlog *backlog = new_backlog();
     pthread_t threads[4];
@@ -267,7 +267,7 @@ static void of_several_copies_to_one_file_one_is_made(void)
 
 /* ---- as an op ---- */
 
-static void a_copy_is_an_op_like_others_and_a_close_waits_for_it(void)
+static void copy_can_be_submitted_as_an_op_and_close_waits_for_it(void)
 {
     struct backlog *backlog = new_backlog();
     bide_cq *cq = new_cq();
@@ -300,14 +300,14 @@ static void a_copy_is_an_op_like_others_and_a_close_waits_for_it(void)
 static const struct test tests[] = {
     TEST(a_copy_opens_and_is_equal),
     TEST(a_copy_can_be_made_while_jobs_are_loaded),
-    TEST(a_copy_has_large_and_small_bodies_and_what_was_reserved),
+    TEST(copy_has_all_bodies_and_reserved_jobs),
     TEST(an_empty_queue_and_a_copy_can_be_copied),
-    TEST(a_copy_never_touches_what_is_there),
-    TEST(a_copy_never_touches_what_lies_beside_it),
-    TEST(a_copy_into_a_folder_that_is_not_there_fails),
+    TEST(copy_never_overwrites_a_file),
+    TEST(copy_never_overwrites_files_beside_it),
+    TEST(copy_into_a_missing_directory_fails),
     TEST(a_copy_is_consistent_while_threads_change_the_queue),
-    TEST(of_several_copies_to_one_file_one_is_made),
-    TEST(a_copy_is_an_op_like_others_and_a_close_waits_for_it),
+    TEST(only_one_of_several_copies_to_a_file_succeeds),
+    TEST(copy_can_be_submitted_as_an_op_and_close_waits_for_it),
 };
 
 const struct theme backup_theme = {"backup", tests, COUNT(tests)};

@@ -5,7 +5,7 @@
 #include <limits.h>
 #include <stdlib.h>
 
-static void no_queue_is_refused_by_every_call_that_puts_or_takes(void)
+static void null_queue_is_rejected_by_calls_that_put_or_reserve(void)
 {
     bide_job job;
     bide_job zeroed = {0};
@@ -44,7 +44,7 @@ static void no_queue_is_refused_by_every_call_that_puts_or_takes(void)
     SPOILED(id);
 }
 
-static void no_queue_is_refused_by_every_call_that_looks_or_steers(void)
+static void null_queue_is_rejected_by_queries_and_administration(void)
 {
     bide_job job;
     bide_buf *buf;
@@ -93,12 +93,12 @@ static void no_queue_is_refused_by_every_call_that_looks_or_steers(void)
     SPOILED(count);
 }
 
-static void a_close_of_no_queue_is_fine(void)
+static void close_accepts_null(void)
 {
     OK(bide_close(NULL));
 }
 
-static void missing_arguments_are_refused(void)
+static void null_arguments_are_rejected(void)
 {
     struct sample_queue *sample = new_sample_queue("");
     bide *queue = sample->queue;
@@ -125,7 +125,7 @@ static void missing_arguments_are_refused(void)
     SPOILED(job);
 }
 
-static void a_reserve_of_a_bad_size_is_refused(void)
+static void reserve_of_an_invalid_count_is_rejected(void)
 {
     struct sample_queue *sample = new_sample_queue("");
     static bide_job jobs[BIDE_BATCH_JOBS + 1];
@@ -150,7 +150,7 @@ static void a_reserve_of_a_bad_size_is_refused(void)
     free(topics);
 }
 
-static void an_unknown_strategy_or_a_weight_of_0_is_refused(void)
+static void unknown_strategy_or_weight_0_is_rejected(void)
 {
     struct sample_queue *sample = new_sample_queue("");
     bide_job job;
@@ -170,7 +170,7 @@ static void an_unknown_strategy_or_a_weight_of_0_is_refused(void)
     SPOILED(job);
 }
 
-static void an_unknown_state_is_refused(void)
+static void unknown_state_is_rejected(void)
 {
     struct sample_queue *sample = new_sample_queue("");
     bide *queue = sample->queue;
@@ -197,7 +197,7 @@ static void an_unknown_state_is_refused(void)
     SPOILED(purged);
 }
 
-static void a_reference_by_anything_but_1_is_refused(void)
+static void topic_ref_delta_other_than_1_is_rejected(void)
 {
     struct sample_queue *sample = new_sample_queue("");
     static const int deltas[] = {0, 2, -2, INT_MAX, INT_MIN};
@@ -210,7 +210,7 @@ static void a_reference_by_anything_but_1_is_refused(void)
     REFUSE(sample, bide_resume(sample->queue, fresh_topic("new")), BIDE_NOT_FOUND);
 }
 
-static void a_find_of_a_bad_key_is_refused(void)
+static void find_of_an_invalid_key_is_rejected(void)
 {
     static const char long_key[BIDE_KEY_MAX + 1] = {0};
     struct sample_queue *sample = new_sample_queue("");
@@ -226,15 +226,15 @@ static void a_find_of_a_bad_key_is_refused(void)
 }
 
 static const struct test tests[] = {
-    TEST(no_queue_is_refused_by_every_call_that_puts_or_takes),
-    TEST(no_queue_is_refused_by_every_call_that_looks_or_steers),
-    TEST(a_close_of_no_queue_is_fine),
-    TEST(missing_arguments_are_refused),
-    TEST(a_reserve_of_a_bad_size_is_refused),
-    TEST(an_unknown_strategy_or_a_weight_of_0_is_refused),
-    TEST(an_unknown_state_is_refused),
-    TEST(a_reference_by_anything_but_1_is_refused),
-    TEST(a_find_of_a_bad_key_is_refused),
+    TEST(null_queue_is_rejected_by_calls_that_put_or_reserve),
+    TEST(null_queue_is_rejected_by_queries_and_administration),
+    TEST(close_accepts_null),
+    TEST(null_arguments_are_rejected),
+    TEST(reserve_of_an_invalid_count_is_rejected),
+    TEST(unknown_strategy_or_weight_0_is_rejected),
+    TEST(unknown_state_is_rejected),
+    TEST(topic_ref_delta_other_than_1_is_rejected),
+    TEST(find_of_an_invalid_key_is_rejected),
 };
 
 const struct theme bad_call_theme = {"badcall", tests, COUNT(tests)};

@@ -177,7 +177,7 @@ static void an_unknown_id_is_not_found_by_any_call(void)
     UNCHANGED(sample);
 }
 
-static void an_unknown_id_is_gone_for_who_waits(void)
+static void wait_for_an_unknown_id_returns_gone(void)
 {
     struct sample_queue *sample = new_sample_queue("");
     static const uint64_t ids[] = {0, BIDE_ID_MAX + 1, UINT64_MAX};
@@ -189,7 +189,7 @@ static void an_unknown_id_is_gone_for_who_waits(void)
     UNCHANGED(sample);
 }
 
-static void a_token_that_is_not_of_this_lease_changes_nothing(void)
+static void token_of_another_lease_changes_nothing(void)
 {
     struct sample_queue *sample = new_sample_queue("");
     uint64_t tokens[] = {sample->old_token, sample->other_token, sample->token + 1000000,
@@ -206,7 +206,7 @@ static void a_token_that_is_not_of_this_lease_changes_nothing(void)
     }
 }
 
-static void a_token_for_a_job_that_nobody_holds_changes_nothing(void)
+static void token_for_an_unreserved_job_changes_nothing(void)
 {
     struct sample_queue *sample = new_sample_queue("");
     uint64_t ids[] = {sample->delayed, sample->ready, sample->buried, sample->done};
@@ -223,7 +223,7 @@ static void a_token_for_a_job_that_nobody_holds_changes_nothing(void)
     UNCHANGED(sample);
 }
 
-static void a_call_in_the_wrong_state_changes_nothing(void)
+static void call_in_the_wrong_state_changes_nothing(void)
 {
     struct sample_queue *sample = new_sample_queue("");
     bide *queue = sample->queue;
@@ -247,7 +247,7 @@ static void a_call_in_the_wrong_state_changes_nothing(void)
     UNCHANGED(sample);
 }
 
-static void progress_of_more_than_200_bytes_is_refused(void)
+static void progress_of_more_than_200_bytes_is_rejected(void)
 {
     struct sample_queue *sample = new_sample_queue("");
     char text[BIDE_PROGRESS_MAX + 2];
@@ -267,7 +267,7 @@ static void progress_of_more_than_200_bytes_is_refused(void)
     UNCHANGED(sample);
 }
 
-static void a_result_that_is_not_there_or_too_big_changes_nothing(void)
+static void null_or_oversized_result_changes_nothing(void)
 {
     static const char result[65537];
     struct sample_queue *sample = new_sample_queue("");
@@ -290,7 +290,7 @@ static void a_result_that_is_not_there_or_too_big_changes_nothing(void)
     UNCHANGED(sample);
 }
 
-static void lists_of_leases_of_a_bad_size_are_refused(void)
+static void lists_of_leases_of_an_invalid_count_are_rejected(void)
 {
     static bide_finish_item finish[BIDE_BATCH_JOBS + 1];
     static bide_touch_item touch[BIDE_BATCH_JOBS + 1];
@@ -313,13 +313,13 @@ static void lists_of_leases_of_a_bad_size_are_refused(void)
 
 static const struct test tests[] = {
     TEST(an_unknown_id_is_not_found_by_any_call),
-    TEST(an_unknown_id_is_gone_for_who_waits),
-    TEST(a_token_that_is_not_of_this_lease_changes_nothing),
-    TEST(a_token_for_a_job_that_nobody_holds_changes_nothing),
-    TEST(a_call_in_the_wrong_state_changes_nothing),
-    TEST(progress_of_more_than_200_bytes_is_refused),
-    TEST(a_result_that_is_not_there_or_too_big_changes_nothing),
-    TEST(lists_of_leases_of_a_bad_size_are_refused),
+    TEST(wait_for_an_unknown_id_returns_gone),
+    TEST(token_of_another_lease_changes_nothing),
+    TEST(token_for_an_unreserved_job_changes_nothing),
+    TEST(call_in_the_wrong_state_changes_nothing),
+    TEST(progress_of_more_than_200_bytes_is_rejected),
+    TEST(null_or_oversized_result_changes_nothing),
+    TEST(lists_of_leases_of_an_invalid_count_are_rejected),
 };
 
 const struct theme bad_lease_theme = {"badlease", tests, COUNT(tests)};

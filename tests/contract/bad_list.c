@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-static void a_page_of_a_bad_size_is_refused(void)
+static void page_of_an_invalid_size_is_rejected(void)
 {
     static bide_job jobs[BIDE_BATCH_JOBS + 1];
     static bide_topic_stats topics[BIDE_BATCH_JOBS + 1];
@@ -24,7 +24,7 @@ static void a_page_of_a_bad_size_is_refused(void)
     EQ(topics[0].name[0], 0);
 }
 
-static void a_page_without_room_is_refused(void)
+static void page_without_an_array_is_rejected(void)
 {
     struct sample_queue *sample = new_sample_queue("");
     bide *queue = sample->queue;
@@ -46,7 +46,7 @@ static void a_page_without_room_is_refused(void)
     SPOILED(count);
 }
 
-static void a_cursor_that_no_listing_gave_is_refused(void)
+static void invalid_cursor_is_rejected(void)
 {
     struct sample_queue *sample = new_sample_queue("");
     bide *queue = sample->queue;
@@ -74,7 +74,7 @@ static void a_cursor_that_no_listing_gave_is_refused(void)
     SPOILED(count);
 }
 
-static void a_filter_with_a_bad_key_or_text_is_refused(void)
+static void filter_with_an_invalid_key_or_text_is_rejected(void)
 {
     static const char long_key[BIDE_KEY_MAX + 1] = {0};
     struct sample_queue *sample = new_sample_queue("");
@@ -93,7 +93,7 @@ static void a_filter_with_a_bad_key_or_text_is_refused(void)
     SPOILED(count);
 }
 
-static void a_bad_subscription_is_refused(void)
+static void invalid_subscription_is_rejected(void)
 {
     struct sample_queue *sample = new_sample_queue("");
     bide_subscription *feed;
@@ -106,7 +106,7 @@ static void a_bad_subscription_is_refused(void)
     SPOILED(feed);
 }
 
-static void a_bad_reading_of_events_is_refused(void)
+static void invalid_events_call_is_rejected(void)
 {
     struct sample_queue *sample = new_sample_queue("");
     bide *queue = sample->queue;
@@ -130,7 +130,7 @@ static void a_bad_reading_of_events_is_refused(void)
     OK(bide_unsubscribe(queue, feed));
 }
 
-static void a_list_of_ops_that_is_not_valid_is_not_looked_at(void)
+static void invalid_list_of_ops_is_not_read(void)
 {
     struct sample_queue *sample = new_sample_queue("");
     struct waiter *op = new_op(BIDE_OP_PUT, new_cq());
@@ -147,7 +147,7 @@ static void a_list_of_ops_that_is_not_valid_is_not_looked_at(void)
 }
 
 /* Ops with nothing set but their kind: whatever an op needs is missing. */
-static void an_empty_op_of_any_kind_is_refused_or_harmless(void)
+static void zeroed_op_of_any_kind_is_rejected_or_harmless(void)
 {
     struct sample_queue *sample = new_sample_queue("");
     bide_cq *cq = new_cq();
@@ -170,7 +170,7 @@ static void an_empty_op_of_any_kind_is_refused_or_harmless(void)
     }
 }
 
-static void a_bad_cancellation_is_refused(void)
+static void invalid_cancellation_is_rejected(void)
 {
     struct sample_queue *sample = new_sample_queue("");
     struct waiter *op = new_op(BIDE_OP_PING, new_cq());
@@ -182,7 +182,7 @@ static void a_bad_cancellation_is_refused(void)
     UNCHANGED(sample);
 }
 
-static void a_bad_completion_queue_is_refused(void)
+static void invalid_completion_queue_is_rejected(void)
 {
     bide *queue = open_queue("");
     bide_cq *cq = new_cq();
@@ -201,16 +201,11 @@ static void a_bad_completion_queue_is_refused(void)
 }
 
 static const struct test tests[] = {
-    TEST(a_page_of_a_bad_size_is_refused),
-    TEST(a_page_without_room_is_refused),
-    TEST(a_cursor_that_no_listing_gave_is_refused),
-    TEST(a_filter_with_a_bad_key_or_text_is_refused),
-    TEST(a_bad_subscription_is_refused),
-    TEST(a_bad_reading_of_events_is_refused),
-    TEST(a_list_of_ops_that_is_not_valid_is_not_looked_at),
-    TEST(an_empty_op_of_any_kind_is_refused_or_harmless),
-    TEST(a_bad_cancellation_is_refused),
-    TEST(a_bad_completion_queue_is_refused),
+    TEST(page_of_an_invalid_size_is_rejected), TEST(page_without_an_array_is_rejected),
+    TEST(invalid_cursor_is_rejected),          TEST(filter_with_an_invalid_key_or_text_is_rejected),
+    TEST(invalid_subscription_is_rejected),    TEST(invalid_events_call_is_rejected),
+    TEST(invalid_list_of_ops_is_not_read),     TEST(zeroed_op_of_any_kind_is_rejected_or_harmless),
+    TEST(invalid_cancellation_is_rejected),    TEST(invalid_completion_queue_is_rejected),
 };
 
 const struct theme bad_list_theme = {"badlist", tests, COUNT(tests)};

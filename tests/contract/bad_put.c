@@ -7,7 +7,7 @@
 
 #define PUT(sample, options) bide_put((sample)->queue, (sample)->topic, "x", 1, (options), &id)
 
-static void a_put_with_bad_durations_is_refused(void)
+static void put_with_invalid_durations_is_rejected(void)
 {
     struct sample_queue *sample = new_sample_queue("");
     uint64_t id;
@@ -35,7 +35,7 @@ static void a_put_with_bad_durations_is_refused(void)
     UNCHANGED(sample);
 }
 
-static void a_put_with_bad_moments_is_refused(void)
+static void put_with_invalid_timestamps_is_rejected(void)
 {
     struct sample_queue *sample = new_sample_queue("");
     uint64_t id;
@@ -54,7 +54,7 @@ static void a_put_with_bad_moments_is_refused(void)
     UNCHANGED(sample);
 }
 
-static void a_put_with_a_delay_and_a_run_at_is_refused(void)
+static void put_with_delay_and_run_at_is_rejected(void)
 {
     struct sample_queue *sample = new_sample_queue("");
     uint64_t id;
@@ -66,7 +66,7 @@ static void a_put_with_a_delay_and_a_run_at_is_refused(void)
     SPOILED(id);
 }
 
-static void a_put_with_bad_options_is_refused(void)
+static void put_with_invalid_options_is_rejected(void)
 {
     struct sample_queue *sample = new_sample_queue("");
     uint64_t id;
@@ -86,7 +86,7 @@ static void a_put_with_bad_options_is_refused(void)
     UNCHANGED(sample);
 }
 
-static void put_options_of_a_wrong_size_are_refused(void)
+static void put_options_of_a_wrong_size_are_rejected(void)
 {
     struct sample_queue *sample = new_sample_queue("");
     uint64_t id;
@@ -101,7 +101,7 @@ static void put_options_of_a_wrong_size_are_refused(void)
     UNCHANGED(sample);
 }
 
-static void a_bad_key_is_refused(void)
+static void invalid_key_is_rejected(void)
 {
     static const char long_key[BIDE_KEY_MAX + 1] = {0};
     struct sample_queue *sample = new_sample_queue("");
@@ -118,7 +118,7 @@ static void a_bad_key_is_refused(void)
     UNCHANGED(sample);
 }
 
-static void a_body_that_is_not_there_is_refused(void)
+static void null_body_with_a_size_is_rejected(void)
 {
     struct sample_queue *sample = new_sample_queue("");
     uint64_t id;
@@ -127,7 +127,7 @@ static void a_body_that_is_not_there_is_refused(void)
     SPOILED(id);
 }
 
-static void a_body_over_the_limit_is_refused(void)
+static void oversized_body_is_rejected(void)
 {
     static const char body[65536];
     struct sample_queue *sample = new_sample_queue("");
@@ -141,7 +141,7 @@ static void a_body_over_the_limit_is_refused(void)
     OK(bide_put(sample->queue, sample->topic, body, 65535, NULL, &id));
 }
 
-static void a_key_that_is_held_changes_nothing(void)
+static void put_of_a_held_key_changes_nothing(void)
 {
     struct sample_queue *sample = new_sample_queue("");
     bide_put_options options = BIDE_PUT_OPTIONS_INIT;
@@ -155,7 +155,7 @@ static void a_key_that_is_held_changes_nothing(void)
     EQ(id, sample->reserved);
 }
 
-static void a_put_many_of_a_bad_size_is_refused(void)
+static void put_many_of_an_invalid_count_is_rejected(void)
 {
     static bide_put_item items[BIDE_BATCH_JOBS + 1];
     struct sample_queue *sample = new_sample_queue("");
@@ -208,7 +208,7 @@ static void a_put_many_of_only_bad_items_changes_nothing(void)
 }
 
 /* Good and bad items in every order, in a queue with many topics. */
-static void bad_items_of_a_put_many_are_not_looked_at(void)
+static void items_beyond_the_limit_of_put_many_are_not_read(void)
 {
     enum { TOPICS = 8000, ITEMS = 40 };
     bide *queue = open_queue("");
@@ -239,7 +239,7 @@ static bide_job good_job(const struct sample_queue *sample)
     return job;
 }
 
-static void a_restore_of_a_bad_job_is_refused(void)
+static void restore_of_an_invalid_job_is_rejected(void)
 {
     struct sample_queue *sample = new_sample_queue("");
     bide *queue = sample->queue;
@@ -272,7 +272,7 @@ static void a_restore_of_a_bad_job_is_refused(void)
     UNCHANGED(sample);
 }
 
-static void a_restore_with_bad_times_is_refused(void)
+static void restore_with_invalid_times_is_rejected(void)
 {
     struct sample_queue *sample = new_sample_queue("");
     uint64_t id;
@@ -301,20 +301,20 @@ static void a_restore_with_bad_times_is_refused(void)
 }
 
 static const struct test tests[] = {
-    TEST(a_put_with_bad_durations_is_refused),
-    TEST(a_put_with_bad_moments_is_refused),
-    TEST(a_put_with_a_delay_and_a_run_at_is_refused),
-    TEST(a_put_with_bad_options_is_refused),
-    TEST(put_options_of_a_wrong_size_are_refused),
-    TEST(a_bad_key_is_refused),
-    TEST(a_body_that_is_not_there_is_refused),
-    TEST(a_body_over_the_limit_is_refused),
-    TEST(a_key_that_is_held_changes_nothing),
-    TEST(a_put_many_of_a_bad_size_is_refused),
+    TEST(put_with_invalid_durations_is_rejected),
+    TEST(put_with_invalid_timestamps_is_rejected),
+    TEST(put_with_delay_and_run_at_is_rejected),
+    TEST(put_with_invalid_options_is_rejected),
+    TEST(put_options_of_a_wrong_size_are_rejected),
+    TEST(invalid_key_is_rejected),
+    TEST(null_body_with_a_size_is_rejected),
+    TEST(oversized_body_is_rejected),
+    TEST(put_of_a_held_key_changes_nothing),
+    TEST(put_many_of_an_invalid_count_is_rejected),
     TEST(a_put_many_of_only_bad_items_changes_nothing),
-    TEST(bad_items_of_a_put_many_are_not_looked_at),
-    TEST(a_restore_of_a_bad_job_is_refused),
-    TEST(a_restore_with_bad_times_is_refused),
+    TEST(items_beyond_the_limit_of_put_many_are_not_read),
+    TEST(restore_of_an_invalid_job_is_rejected),
+    TEST(restore_with_invalid_times_is_rejected),
 };
 
 const struct theme bad_put_theme = {"badput", tests, COUNT(tests)};

@@ -2,7 +2,7 @@
 /* bad_time.c - times and priorities out of range are refused by every call that takes one. */
 #include "sample_queue.h"
 
-static void a_wait_of_a_bad_length_is_refused(void)
+static void invalid_timeout_is_rejected(void)
 {
     struct sample_queue *sample = new_sample_queue("");
     bide *queue = sample->queue;
@@ -33,7 +33,7 @@ static void a_wait_of_a_bad_length_is_refused(void)
     OK(bide_unsubscribe(queue, feed));
 }
 
-static void a_release_with_a_bad_delay_or_priority_is_refused(void)
+static void release_with_an_invalid_delay_or_priority_is_rejected(void)
 {
     struct sample_queue *sample = new_sample_queue("");
     BAD(sample, bide_release(sample->queue, sample->reserved, sample->token, BIDE_KEEP, -1));
@@ -46,7 +46,7 @@ static void a_release_with_a_bad_delay_or_priority_is_refused(void)
     OK(bide_release(sample->queue, sample->reserved, sample->token, 0, BIDE_TIME_MAX_MS));
 }
 
-static void a_burial_with_a_bad_priority_is_refused(void)
+static void bury_with_an_invalid_priority_is_rejected(void)
 {
     struct sample_queue *sample = new_sample_queue("");
     for (size_t i = 0; i < COUNT(bad_priorities); i++)
@@ -55,7 +55,7 @@ static void a_burial_with_a_bad_priority_is_refused(void)
     OK(bide_bury(sample->queue, sample->reserved, sample->token, UINT32_MAX, "why"));
 }
 
-static void a_failure_with_a_bad_delay_is_refused(void)
+static void fail_with_an_invalid_delay_is_rejected(void)
 {
     struct sample_queue *sample = new_sample_queue("");
     bide_state state;
@@ -71,7 +71,7 @@ static void a_failure_with_a_bad_delay_is_refused(void)
                  NULL));
 }
 
-static void done_with_a_bad_retention_is_refused(void)
+static void done_with_an_invalid_retention_is_rejected(void)
 {
     struct sample_queue *sample = new_sample_queue("");
     for (size_t i = 0; i < COUNT(bad_times); i++)
@@ -80,7 +80,7 @@ static void done_with_a_bad_retention_is_refused(void)
     OK(bide_done(sample->queue, sample->reserved, sample->token, "r", 1, BIDE_TIME_MAX_MS));
 }
 
-static void a_bad_retention_in_a_list_refuses_only_its_item(void)
+static void invalid_retention_in_a_list_rejects_only_its_item(void)
 {
     struct sample_queue *sample = new_sample_queue("");
     bide_finish_item items[COUNT(bad_times)] = {0};
@@ -95,7 +95,7 @@ static void a_bad_retention_in_a_list_refuses_only_its_item(void)
     UNCHANGED(sample);
 }
 
-static void a_touch_with_a_bad_time_is_refused(void)
+static void touch_with_an_invalid_time_is_rejected(void)
 {
     struct sample_queue *sample = new_sample_queue("");
     bide_touch_item items[COUNT(bad_times)] = {0};
@@ -117,7 +117,7 @@ static void a_touch_with_a_bad_time_is_refused(void)
     OK(bide_touch(sample->queue, sample->reserved, sample->token, BIDE_TIME_MAX_MS, NULL));
 }
 
-static void an_update_with_bad_values_is_refused(void)
+static void update_with_invalid_values_is_rejected(void)
 {
     struct sample_queue *sample = new_sample_queue("");
     bide_update_args good = {sample->ready, BIDE_KEEP, BIDE_KEEP, BIDE_KEEP, BIDE_KEEP, {NULL, 0}};
@@ -145,7 +145,7 @@ static void an_update_with_bad_values_is_refused(void)
     BAD(sample, bide_update(sample->queue, &changes));
 }
 
-static void a_pause_of_a_bad_length_is_refused(void)
+static void pause_of_an_invalid_length_is_rejected(void)
 {
     struct sample_queue *sample = new_sample_queue("");
     for (size_t i = 0; i < COUNT(bad_times); i++) {
@@ -156,7 +156,7 @@ static void a_pause_of_a_bad_length_is_refused(void)
     OK(bide_resume(sample->queue, sample->topic));
 }
 
-static void a_filter_with_bad_ages_is_refused(void)
+static void filter_with_invalid_ages_is_rejected(void)
 {
     struct sample_queue *sample = new_sample_queue("");
     static const int64_t ages[] = {-1, INT64_MIN};
@@ -178,16 +178,16 @@ static void a_filter_with_bad_ages_is_refused(void)
 }
 
 static const struct test tests[] = {
-    TEST(a_wait_of_a_bad_length_is_refused),
-    TEST(a_release_with_a_bad_delay_or_priority_is_refused),
-    TEST(a_burial_with_a_bad_priority_is_refused),
-    TEST(a_failure_with_a_bad_delay_is_refused),
-    TEST(done_with_a_bad_retention_is_refused),
-    TEST(a_bad_retention_in_a_list_refuses_only_its_item),
-    TEST(a_touch_with_a_bad_time_is_refused),
-    TEST(an_update_with_bad_values_is_refused),
-    TEST(a_pause_of_a_bad_length_is_refused),
-    TEST(a_filter_with_bad_ages_is_refused),
+    TEST(invalid_timeout_is_rejected),
+    TEST(release_with_an_invalid_delay_or_priority_is_rejected),
+    TEST(bury_with_an_invalid_priority_is_rejected),
+    TEST(fail_with_an_invalid_delay_is_rejected),
+    TEST(done_with_an_invalid_retention_is_rejected),
+    TEST(invalid_retention_in_a_list_rejects_only_its_item),
+    TEST(touch_with_an_invalid_time_is_rejected),
+    TEST(update_with_invalid_values_is_rejected),
+    TEST(pause_of_an_invalid_length_is_rejected),
+    TEST(filter_with_invalid_ages_is_rejected),
 };
 
 const struct theme bad_time_theme = {"badtime", tests, COUNT(tests)};

@@ -180,19 +180,19 @@ static void refused_by_every_call(struct where at, const struct sample_queue *sa
     sample_queue_unchanged(at, sample);
 }
 
-static void no_topic_at_all(void)
+static void null_topic_is_rejected(void)
 {
     struct sample_queue *sample = new_sample_queue("");
     refused_by_every_call(HERE, sample, (bide_slice){NULL, 0});
 }
 
-static void an_empty_topic(void)
+static void empty_topic_is_rejected(void)
 {
     struct sample_queue *sample = new_sample_queue("");
     refused_by_every_call(HERE, sample, (bide_slice){"", 0});
 }
 
-static void a_topic_of_201_bytes(void)
+static void topic_of_201_bytes_is_rejected(void)
 {
     struct sample_queue *sample = new_sample_queue("");
     char name[400];
@@ -201,14 +201,14 @@ static void a_topic_of_201_bytes(void)
     refused_by_every_call(HERE, sample, (bide_slice){name, sizeof name});
 }
 
-static void a_topic_that_begins_with_a_dash(void)
+static void topic_with_a_leading_dash_is_rejected(void)
 {
     struct sample_queue *sample = new_sample_queue("");
     refused_by_every_call(HERE, sample, slice("-"));
     refused_by_every_call(HERE, sample, slice("-name"));
 }
 
-static void a_topic_with_a_character_of_each_illegal_class(void)
+static void topic_with_a_character_of_each_illegal_class_is_rejected(void)
 {
     struct sample_queue *sample = new_sample_queue("");
     static const char *const names[] = {
@@ -223,7 +223,7 @@ static void a_topic_with_a_character_of_each_illegal_class(void)
         refused_by_every_call(HERE, sample, slice(names[i]));
 }
 
-static void a_topic_with_any_illegal_character(void)
+static void topic_with_any_illegal_character_is_rejected(void)
 {
     static const char legal[] =
         "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-+/;.$_()";
@@ -238,7 +238,7 @@ static void a_topic_with_any_illegal_character(void)
     UNCHANGED(sample);
 }
 
-static void a_topic_with_a_nul_inside(void)
+static void topic_with_a_nul_is_rejected(void)
 {
     struct sample_queue *sample = new_sample_queue("");
     bide_slice topic = {"a\0b", 3};
@@ -249,13 +249,13 @@ static void a_topic_with_a_nul_inside(void)
 }
 
 static const struct test tests[] = {
-    TEST(no_topic_at_all),
-    TEST(an_empty_topic),
-    TEST(a_topic_of_201_bytes),
-    TEST(a_topic_that_begins_with_a_dash),
-    TEST(a_topic_with_a_character_of_each_illegal_class),
-    TEST(a_topic_with_any_illegal_character),
-    TEST(a_topic_with_a_nul_inside),
+    TEST(null_topic_is_rejected),
+    TEST(empty_topic_is_rejected),
+    TEST(topic_of_201_bytes_is_rejected),
+    TEST(topic_with_a_leading_dash_is_rejected),
+    TEST(topic_with_a_character_of_each_illegal_class_is_rejected),
+    TEST(topic_with_any_illegal_character_is_rejected),
+    TEST(topic_with_a_nul_is_rejected),
 };
 
 const struct theme bad_topic_theme = {"badtopic", tests, COUNT(tests)};

@@ -285,7 +285,7 @@ static void *do_everything(void *arg)
     return NULL;
 }
 
-static void threads_that_do_everything_at_random_lose_nothing_and_share_nothing(void)
+static void random_concurrent_ops_lose_and_duplicate_no_job(void)
 {
     uint64_t seeds[] = {1, 2, 3, 4, 5, 6};
     pthread_t threads[COUNT(seeds)];
@@ -355,7 +355,7 @@ static void list_stable_jobs(const struct churn *churn, int round)
         EQ(seen[i], 1);
 }
 
-static void a_list_has_each_job_once_while_very_many_others_come_and_go(void)
+static void listing_has_each_job_once_while_others_change(void)
 {
     struct churn churn = {.queue = open_queue(""), .topics = {fresh_topic("a"), fresh_topic("b")}};
     char body[16];
@@ -433,7 +433,7 @@ static void end_duel(struct waiter *waiter, bool won)
     EQ(waiter->calls, 1);
 }
 
-static void an_op_that_is_given_up_while_it_completes_completes_once(void)
+static void op_cancelled_during_completion_completes_once(void)
 {
     duel.queue = open_queue("");
     duel.topic = fresh_topic("a");
@@ -461,9 +461,9 @@ static void an_op_that_is_given_up_while_it_completes_completes_once(void)
 }
 
 static const struct test tests[] = {
-    TEST(threads_that_do_everything_at_random_lose_nothing_and_share_nothing),
-    TEST(a_list_has_each_job_once_while_very_many_others_come_and_go),
-    TEST(an_op_that_is_given_up_while_it_completes_completes_once),
+    TEST(random_concurrent_ops_lose_and_duplicate_no_job),
+    TEST(listing_has_each_job_once_while_others_change),
+    TEST(op_cancelled_during_completion_completes_once),
 };
 
 const struct theme chaos_theme = {"chaos", tests, COUNT(tests)};

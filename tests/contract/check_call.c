@@ -17,7 +17,7 @@ static void nothing_wrong(struct where at, bide *queue, uint64_t jobs)
     check_equal(at, (int64_t)report.jobs, (int64_t)jobs, "jobs in order");
 }
 
-static void nothing_is_wrong_with_a_good_queue(void)
+static void check_of_an_intact_queue_finds_no_damage(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -45,7 +45,7 @@ static uint64_t stored_jobs(bide *queue)
 }
 
 /* Whatever is not written at once must not count as a difference. */
-static void a_life_without_writes_makes_no_difference(void)
+static void check_passes_after_reads_only(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -78,7 +78,7 @@ static void a_life_without_writes_makes_no_difference(void)
     NOTHING_WRONG(queue, 4);
 }
 
-static void nothing_is_wrong_while_jobs_are_loaded(void)
+static void check_passes_while_jobs_are_loaded(void)
 {
     struct backlog *backlog = new_backlog();
     bide *queue = open_backlog(backlog);
@@ -97,7 +97,7 @@ static void take_some(bide *queue)
     }
 }
 
-static void nothing_is_wrong_after_a_bad_end(void)
+static void check_passes_after_a_crash(void)
 {
     char location[LOCATION_SIZE];
     fresh_topic("a");
@@ -156,7 +156,7 @@ static void *work(void *arg)
     return NULL;
 }
 
-static void nothing_is_wrong_while_threads_work(void)
+static void check_passes_while_threads_work(void)
 {
     pthread_t threads[WORKERS];
     bide_check_report report = {0};
@@ -182,7 +182,7 @@ static void nothing_is_wrong_while_threads_work(void)
     UNTIL(stored_jobs(shop.queue) <= all_of(&stats.jobs));
 }
 
-static void the_check_is_an_op_like_others(void)
+static void check_can_be_submitted_as_an_op(void)
 {
     struct backlog *backlog = new_backlog();
     bide_cq *cq = new_cq();
@@ -207,9 +207,9 @@ static void the_check_is_an_op_like_others(void)
 }
 
 static const struct test tests[] = {
-    TEST(nothing_is_wrong_with_a_good_queue),     TEST(a_life_without_writes_makes_no_difference),
-    TEST(nothing_is_wrong_while_jobs_are_loaded), TEST(nothing_is_wrong_after_a_bad_end),
-    TEST(nothing_is_wrong_while_threads_work),    TEST(the_check_is_an_op_like_others),
+    TEST(check_of_an_intact_queue_finds_no_damage), TEST(check_passes_after_reads_only),
+    TEST(check_passes_while_jobs_are_loaded),       TEST(check_passes_after_a_crash),
+    TEST(check_passes_while_threads_work),          TEST(check_can_be_submitted_as_an_op),
 };
 
 const struct theme check_call_theme = {"verify", tests, COUNT(tests)};

@@ -68,7 +68,7 @@ void is_number(struct where at, const bide_job *job, size_t number)
 
 /* ---- taking ---- */
 
-static void every_way_to_reserve_brings_the_body(void)
+static void every_reserve_call_returns_the_body(void)
 {
     const char *a = fresh_topic("a");
     bide_slice topic = slice(a);
@@ -93,7 +93,7 @@ static void every_way_to_reserve_brings_the_body(void)
     clear_jobs(jobs, args.count);
 }
 
-static void every_op_that_reserves_brings_the_body(void)
+static void every_reserve_op_returns_the_body(void)
 {
     const char *a = fresh_topic("a");
     bide_slice topic = slice(a);
@@ -125,7 +125,7 @@ static void every_op_that_reserves_brings_the_body(void)
     IS_NUMBER(&next->job, 10);
 }
 
-static void whoever_waits_gets_the_body(void)
+static void waiting_call_gets_the_body(void)
 {
     bide *queue = open_queue(COLD);
     const char *a = fresh_topic("a");
@@ -143,7 +143,7 @@ static void whoever_waits_gets_the_body(void)
 }
 
 /* A job whose body is being read is nobody else's, and is not ready either. */
-static void a_job_comes_back_with_its_body_again_and_again(void)
+static void body_is_read_again_after_each_release(void)
 {
     const char *a = fresh_topic("a");
     bide *queue = open_cold(a);
@@ -166,7 +166,7 @@ static void a_job_comes_back_with_its_body_again_and_again(void)
 
 /* ---- looking ---- */
 
-static void every_look_brings_the_body(void)
+static void every_query_call_returns_the_body(void)
 {
     const char *a = fresh_topic("a");
     bide *queue = open_cold(a);
@@ -192,7 +192,7 @@ static void every_look_brings_the_body(void)
     }
 }
 
-static void every_op_that_looks_brings_the_body(void)
+static void every_query_op_returns_the_body(void)
 {
     const char *a = fresh_topic("a");
     bide *queue = open_cold(a);
@@ -252,7 +252,7 @@ static size_t list_all(bide *queue, bide_cq *cq, const char *topic, const char *
     FAIL("a list without an end");
 }
 
-static void lists_bring_bodies_and_find_texts_in_them(void)
+static void lists_return_bodies_and_search_them(void)
 {
     const char *a = fresh_topic("a");
     bide *queue = open_cold(a);
@@ -290,7 +290,7 @@ static void bodies_do_not_stay_in_memory(void)
     EQ(NUMBER_OF(take(queue, a)->body, number_size(0)), 0);
 }
 
-static void a_body_goes_where_its_job_goes(void)
+static void body_moves_with_its_job(void)
 {
     const char *a = fresh_topic("a"), *b = fresh_topic("b");
     bide *queue = open_cold(a);
@@ -313,15 +313,15 @@ static void a_body_goes_where_its_job_goes(void)
 }
 
 static const struct test tests[] = {
-    TEST(every_way_to_reserve_brings_the_body),
-    TEST(every_op_that_reserves_brings_the_body),
-    TEST(whoever_waits_gets_the_body),
-    TEST(a_job_comes_back_with_its_body_again_and_again),
-    TEST(every_look_brings_the_body),
-    TEST(every_op_that_looks_brings_the_body),
-    TEST(lists_bring_bodies_and_find_texts_in_them),
+    TEST(every_reserve_call_returns_the_body),
+    TEST(every_reserve_op_returns_the_body),
+    TEST(waiting_call_gets_the_body),
+    TEST(body_is_read_again_after_each_release),
+    TEST(every_query_call_returns_the_body),
+    TEST(every_query_op_returns_the_body),
+    TEST(lists_return_bodies_and_search_them),
     TEST(bodies_do_not_stay_in_memory),
-    TEST(a_body_goes_where_its_job_goes),
+    TEST(body_moves_with_its_job),
 };
 
 const struct theme cold_theme = {"cold", tests, COUNT(tests)};

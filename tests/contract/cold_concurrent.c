@@ -121,7 +121,7 @@ static void *look_for_what_is_there(void *arg)
 }
 
 /* The job is replaced in one step: there is one at any time, even while its body is read. */
-static void a_look_never_misses_what_is_replaced_in_one_step(void)
+static void query_always_finds_a_job_that_is_being_replaced(void)
 {
     pthread_t lookers[2];
     bide_put_options options = BIDE_PUT_OPTIONS_INIT;
@@ -177,7 +177,7 @@ static size_t judge(bide_cq *cq, struct waiter **waiters, int given_up)
     return taken;
 }
 
-static void an_op_that_reads_a_body_can_be_given_up(void)
+static void op_that_reads_a_body_can_be_cancelled(void)
 {
     const char *a = fresh_topic("a");
     bide_slice topic = slice(a);
@@ -200,7 +200,7 @@ static void an_op_that_reads_a_body_can_be_given_up(void)
     EQ(topic_of(queue, a).total.timeouts, 0);
 }
 
-static void a_close_answers_what_reads_bodies(void)
+static void close_completes_ops_that_read_bodies(void)
 {
     const char *a = fresh_topic("a");
     bide_slice topic = slice(a);
@@ -222,7 +222,7 @@ static void a_close_answers_what_reads_bodies(void)
 }
 
 /* A lease that began before its body was there could be over when the holder learns of it. */
-static void a_lease_begins_when_the_body_is_there(void)
+static void lease_starts_when_the_body_was_read(void)
 {
     const char *a = fresh_topic("a");
     bide *queue = open_queue(COLD);
@@ -243,10 +243,10 @@ static void a_lease_begins_when_the_body_is_there(void)
 
 static const struct test tests[] = {
     TEST(threads_get_the_right_bodies_and_each_job_once),
-    TEST(a_look_never_misses_what_is_replaced_in_one_step),
-    TEST(an_op_that_reads_a_body_can_be_given_up),
-    TEST(a_close_answers_what_reads_bodies),
-    TEST(a_lease_begins_when_the_body_is_there),
+    TEST(query_always_finds_a_job_that_is_being_replaced),
+    TEST(op_that_reads_a_body_can_be_cancelled),
+    TEST(close_completes_ops_that_read_bodies),
+    TEST(lease_starts_when_the_body_was_read),
 };
 
 const struct theme cold_concurrent_theme = {"coldwork", tests, COUNT(tests)};

@@ -11,7 +11,7 @@ static bool readable(const bide_cq *cq, int timeout_ms)
     return poll(&poll_for, 1, timeout_ms) == 1;
 }
 
-static void the_fd_is_readable_while_there_is_something_to_drain(void)
+static void cq_fd_is_readable_while_completions_are_queued(void)
 {
     bide *queue = open_queue("");
     bide_cq *cq = new_cq();
@@ -32,7 +32,7 @@ static void the_fd_is_readable_while_there_is_something_to_drain(void)
     EQ(bide_cq_drain(cq, 0), 0);
 }
 
-static void a_drain_runs_no_more_callbacks_than_it_is_asked_for(void)
+static void drain_runs_at_most_its_maximum_of_callbacks(void)
 {
     bide *queue = open_queue("");
     bide_cq *cq = new_cq();
@@ -57,7 +57,7 @@ static void a_drain_runs_no_more_callbacks_than_it_is_asked_for(void)
         completes(waiters[i], BIDE_OK);
 }
 
-static void a_wait_for_completions_ends_with_the_first_or_in_time(void)
+static void cq_wait_ends_with_the_first_completion_or_its_timeout(void)
 {
     bide *queue = open_queue("");
     bide_cq *cq = new_cq();
@@ -217,7 +217,7 @@ static void make_blocking_calls(bide_op *op)
     EQ(job.id, 0);
 }
 
-static void blocking_calls_are_refused_in_a_callback(void)
+static void blocking_calls_are_rejected_in_a_callback(void)
 {
     bide *queue = open_queue("");
     bide_cq *cq = new_cq();
@@ -289,7 +289,7 @@ static void a_callback_may_shut_the_queue_down(void)
     OK(bide_shutdown(queue));
 }
 
-static void a_cq_that_ops_name_cannot_be_freed(void)
+static void cq_in_use_cannot_be_freed(void)
 {
     bide *queue = open_queue("");
     bide_cq *cq = NULL;
@@ -342,16 +342,16 @@ static void a_queue_serves_several_cqs(void)
 }
 
 static const struct test tests[] = {
-    TEST(the_fd_is_readable_while_there_is_something_to_drain),
-    TEST(a_drain_runs_no_more_callbacks_than_it_is_asked_for),
-    TEST(a_wait_for_completions_ends_with_the_first_or_in_time),
+    TEST(cq_fd_is_readable_while_completions_are_queued),
+    TEST(drain_runs_at_most_its_maximum_of_callbacks),
+    TEST(cq_wait_ends_with_the_first_completion_or_its_timeout),
     TEST(an_op_needs_no_callback),
     TEST(callbacks_run_on_the_thread_that_drains),
     TEST(a_callback_may_submit),
-    TEST(blocking_calls_are_refused_in_a_callback),
+    TEST(blocking_calls_are_rejected_in_a_callback),
     TEST(a_callback_may_cancel_another_op),
     TEST(a_callback_may_shut_the_queue_down),
-    TEST(a_cq_that_ops_name_cannot_be_freed),
+    TEST(cq_in_use_cannot_be_freed),
     TEST(a_cq_serves_several_queues),
     TEST(a_queue_serves_several_cqs),
 };

@@ -45,7 +45,7 @@ static void no_more(struct where at, bide *queue, bide_subscription *feed)
     check_true(at, count == 42 && lost == 42 && event.id == 0, "an untouched answer");
 }
 
-static void puts_are_told(void)
+static void put_emits_an_event(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -59,7 +59,7 @@ static void puts_are_told(void)
     OK(bide_unsubscribe(queue, feed));
 }
 
-static void the_end_of_a_delay_is_told(void)
+static void end_of_a_delay_emits_an_event(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -71,7 +71,7 @@ static void the_end_of_a_delay_is_told(void)
     OK(bide_unsubscribe(queue, feed));
 }
 
-static void what_a_holder_does_is_told(void)
+static void ops_of_a_holder_emit_events(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -101,7 +101,7 @@ static void what_a_holder_does_is_told(void)
     OK(bide_unsubscribe(queue, feed));
 }
 
-static void what_comes_from_outside_is_told(void)
+static void administrative_ops_emit_events(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -130,7 +130,7 @@ static void what_comes_from_outside_is_told(void)
     OK(bide_unsubscribe(queue, feed));
 }
 
-static void a_replacement_is_told_as_a_delete_and_a_put(void)
+static void replace_emits_a_delete_and_a_put(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -145,7 +145,7 @@ static void a_replacement_is_told_as_a_delete_and_a_put(void)
     OK(bide_unsubscribe(queue, feed));
 }
 
-static void what_time_does_is_told(void)
+static void timed_transitions_emit_events(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -170,7 +170,7 @@ static void what_time_does_is_told(void)
     OK(bide_unsubscribe(queue, feed));
 }
 
-static void a_job_that_used_up_its_retries_is_told_as_failed(void)
+static void job_without_retries_left_emits_failed(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -183,7 +183,7 @@ static void a_job_that_used_up_its_retries_is_told_as_failed(void)
     OK(bide_unsubscribe(queue, feed));
 }
 
-static void a_feed_of_one_topic_tells_nothing_else(void)
+static void subscription_to_a_topic_has_only_its_events(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a"), *b = fresh_topic("b");
@@ -197,7 +197,7 @@ static void a_feed_of_one_topic_tells_nothing_else(void)
     OK(bide_unsubscribe(queue, all));
 }
 
-static void a_feed_of_some_kinds_tells_nothing_else(void)
+static void subscription_to_kinds_has_only_these_events(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -227,7 +227,7 @@ static void an_event_names_its_topic(void)
     OK(bide_unsubscribe(queue, feed));
 }
 
-static void a_slow_reader_is_told_what_was_lost(void)
+static void slow_reader_gets_the_count_of_lost_events(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -255,7 +255,7 @@ static void a_slow_reader_is_told_what_was_lost(void)
     OK(bide_unsubscribe(queue, feed));
 }
 
-static void a_feed_keeps_1024_events_unless_it_says_otherwise(void)
+static void default_capacity_is_1024_events(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -275,7 +275,7 @@ static void a_feed_keeps_1024_events_unless_it_says_otherwise(void)
     OK(bide_unsubscribe(queue, feed));
 }
 
-static void a_reader_takes_no_more_than_it_asks_for(void)
+static void reader_gets_at_most_its_maximum(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -335,7 +335,7 @@ static void a_waiting_reader_is_woken_or_cancelled(void)
     EQ(stats_of(queue).watching, 0);
 }
 
-static void feeds_do_not_take_events_from_each_other(void)
+static void subscriptions_are_independent(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -351,7 +351,7 @@ static void feeds_do_not_take_events_from_each_other(void)
     OK(bide_unsubscribe(queue, feeds[2]));
 }
 
-static void a_feed_goes_on_when_others_with_other_kinds_end(void)
+static void subscription_continues_when_others_end(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -369,7 +369,7 @@ static void a_feed_goes_on_when_others_with_other_kinds_end(void)
     OK(bide_unsubscribe(queue, deletes));
 }
 
-static void an_ended_feed_is_refused_while_another_one_is_open(void)
+static void ended_subscription_is_rejected_while_another_is_open(void)
 {
     bide *queue = open_queue("");
     for (int i = 0; i < 20; i++) {
@@ -385,24 +385,24 @@ static void an_ended_feed_is_refused_while_another_one_is_open(void)
 }
 
 static const struct test tests[] = {
-    TEST(an_ended_feed_is_refused_while_another_one_is_open),
-    TEST(puts_are_told),
-    TEST(the_end_of_a_delay_is_told),
-    TEST(what_a_holder_does_is_told),
-    TEST(what_comes_from_outside_is_told),
-    TEST(a_replacement_is_told_as_a_delete_and_a_put),
-    TEST(what_time_does_is_told),
-    TEST(a_job_that_used_up_its_retries_is_told_as_failed),
-    TEST(a_feed_of_one_topic_tells_nothing_else),
-    TEST(a_feed_of_some_kinds_tells_nothing_else),
+    TEST(ended_subscription_is_rejected_while_another_is_open),
+    TEST(put_emits_an_event),
+    TEST(end_of_a_delay_emits_an_event),
+    TEST(ops_of_a_holder_emit_events),
+    TEST(administrative_ops_emit_events),
+    TEST(replace_emits_a_delete_and_a_put),
+    TEST(timed_transitions_emit_events),
+    TEST(job_without_retries_left_emits_failed),
+    TEST(subscription_to_a_topic_has_only_its_events),
+    TEST(subscription_to_kinds_has_only_these_events),
     TEST(an_event_names_its_topic),
-    TEST(a_slow_reader_is_told_what_was_lost),
-    TEST(a_feed_keeps_1024_events_unless_it_says_otherwise),
-    TEST(a_reader_takes_no_more_than_it_asks_for),
+    TEST(slow_reader_gets_the_count_of_lost_events),
+    TEST(default_capacity_is_1024_events),
+    TEST(reader_gets_at_most_its_maximum),
     TEST(a_reader_waits_for_its_whole_timeout),
     TEST(a_waiting_reader_is_woken_or_cancelled),
-    TEST(feeds_do_not_take_events_from_each_other),
-    TEST(a_feed_goes_on_when_others_with_other_kinds_end),
+    TEST(subscriptions_are_independent),
+    TEST(subscription_continues_when_others_end),
 };
 
 const struct theme events_theme = {"events", tests, COUNT(tests)};

@@ -445,21 +445,21 @@ static void play(uint64_t seed, const char *parameters)
     "max_job_size=80&max_result_size=80&max_error_size=3&max_topics=8&max_jobs_per_topic=20" \
     "&max_done_per_topic=3&max_touches=3&default_ttr=20ms&max_waiters=2"
 
-static void ops_of_every_kind_with_any_arguments_are_answered_and_add_up(void)
+static void random_ops_complete_and_statistics_add_up(void)
 {
     for (uint64_t seed = 1; seed <= 8; seed++)
         play(seed, seed % 2 ? SMALL_LIMITS : "default_ttr=20ms");
 }
 
-static void nor_do_they_do_harm_where_topics_stay(void)
+static void random_ops_complete_without_topic_cleanup(void)
 {
     for (uint64_t seed = 11; seed <= 14; seed++)
         play(seed, SMALL_LIMITS "&topic_cleanup=off&wheel_tick=1ms&wheel_slots=1");
 }
 
 static const struct test tests[] = {
-    TEST(ops_of_every_kind_with_any_arguments_are_answered_and_add_up),
-    TEST(nor_do_they_do_harm_where_topics_stay),
+    TEST(random_ops_complete_and_statistics_add_up),
+    TEST(random_ops_complete_without_topic_cleanup),
 };
 
 const struct theme fuzz_theme = {"fuzz", tests, COUNT(tests)};

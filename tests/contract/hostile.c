@@ -49,7 +49,7 @@ static void the_name_of_a_topic_may_be_freed_once_a_kick_is_submitted(void)
 
 /* ---- ops that are somewhere else already ---- */
 
-static void an_op_that_is_pending_cannot_be_submitted_again(void)
+static void pending_op_cannot_be_submitted_again(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -67,7 +67,7 @@ static void an_op_that_is_pending_cannot_be_submitted_again(void)
     completes(waiter, BIDE_OK);
 }
 
-static void a_list_that_names_an_op_twice_is_refused_as_a_whole(void)
+static void list_with_an_op_twice_is_rejected(void)
 {
     bide *queue = open_queue("");
     bide_cq *cq = new_cq();
@@ -84,7 +84,7 @@ static void a_list_that_names_an_op_twice_is_refused_as_a_whole(void)
 
 /* ---- numbers at their ends ---- */
 
-static void a_count_of_failures_stays_at_its_end(void)
+static void failure_counter_saturates(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -100,7 +100,7 @@ static void a_count_of_failures_stays_at_its_end(void)
 }
 
 /* Whoever writes time(NULL) + 60 would see the job expire, or run, at once. */
-static void a_moment_in_seconds_is_refused(void)
+static void timestamp_in_seconds_is_rejected(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -120,7 +120,7 @@ static void a_moment_in_seconds_is_refused(void)
 
 /* ---- work that would keep others waiting ---- */
 
-static void a_text_to_look_for_has_an_end(void)
+static void search_text_length_is_limited(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -139,7 +139,7 @@ static void a_text_to_look_for_has_an_end(void)
     bide_job_clear(&job);
 }
 
-static void a_reserve_of_very_many_jobs_of_very_many_topics_is_refused(void)
+static void reserve_of_too_many_jobs_and_topics_is_rejected(void)
 {
     bide *queue = open_queue("");
     static bide_slice topics[BIDE_RESERVE_TOPICS];
@@ -154,7 +154,7 @@ static void a_reserve_of_very_many_jobs_of_very_many_topics_is_refused(void)
 }
 
 /* They all come due in one turn of a slow wheel, or in one millisecond. */
-static void very_many_topics_that_come_due_together_all_do(void)
+static void many_topics_due_together_are_all_served(void)
 {
     enum { TOPICS = 2000 };
     bide *queue = open_queue("");
@@ -185,7 +185,7 @@ static void very_many_topics_that_come_due_together_all_do(void)
 }
 
 /* What takes work out is never refused for memory, or nothing would ever become free again. */
-static void a_full_queue_can_be_worked_off(void)
+static void full_queue_can_be_consumed(void)
 {
     bide *queue = open_queue("max_memory=1MiB");
     const char *a = fresh_topic("a");
@@ -244,14 +244,14 @@ static void a_close_waits_for_calls_that_began_before_it(void)
 static const struct test tests[] = {
     TEST(the_name_of_a_topic_may_be_freed_once_a_purge_is_submitted),
     TEST(the_name_of_a_topic_may_be_freed_once_a_kick_is_submitted),
-    TEST(an_op_that_is_pending_cannot_be_submitted_again),
-    TEST(a_list_that_names_an_op_twice_is_refused_as_a_whole),
-    TEST(a_count_of_failures_stays_at_its_end),
-    TEST(a_moment_in_seconds_is_refused),
-    TEST(a_text_to_look_for_has_an_end),
-    TEST(a_reserve_of_very_many_jobs_of_very_many_topics_is_refused),
-    TEST(very_many_topics_that_come_due_together_all_do),
-    TEST(a_full_queue_can_be_worked_off),
+    TEST(pending_op_cannot_be_submitted_again),
+    TEST(list_with_an_op_twice_is_rejected),
+    TEST(failure_counter_saturates),
+    TEST(timestamp_in_seconds_is_rejected),
+    TEST(search_text_length_is_limited),
+    TEST(reserve_of_too_many_jobs_and_topics_is_rejected),
+    TEST(many_topics_due_together_are_all_served),
+    TEST(full_queue_can_be_consumed),
     TEST(a_close_waits_for_calls_that_began_before_it),
 };
 

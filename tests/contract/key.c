@@ -59,7 +59,7 @@ static void a_key_belongs_to_its_topic(void)
     held_by(queue, b, "k", in_b);
 }
 
-static void different_keys_do_not_meet(void)
+static void different_keys_do_not_conflict(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -231,7 +231,7 @@ static void the_end_of_retention_frees_a_key_that_was_held_through_it(void)
     free_again(queue, a, "k");
 }
 
-static void replace_puts_a_new_job_in_the_place_of_the_old(void)
+static void replace_replaces_the_holder_of_the_key(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -254,7 +254,7 @@ static void replace_puts_a_new_job_in_the_place_of_the_old(void)
     OK(bide_topic_ref(queue, a, -1));
 }
 
-static void replace_does_not_take_a_job_from_its_holder(void)
+static void replace_rejects_a_reserved_holder(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -280,7 +280,7 @@ static void replace_removes_a_done_job_that_holds_the_key(void)
     held_by(queue, a, "k", made);
 }
 
-static void replace_of_a_key_that_nobody_holds_is_a_put(void)
+static void replace_of_a_free_key_is_a_put(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -290,7 +290,7 @@ static void replace_of_a_key_that_nobody_holds_is_a_put(void)
     EQ(take(queue, a)->id, id);
 }
 
-static void who_waits_for_a_replaced_job_learns_that_it_is_gone(void)
+static void wait_for_a_replaced_job_ends_with_gone(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -304,7 +304,7 @@ static void who_waits_for_a_replaced_job_learns_that_it_is_gone(void)
 static const struct test tests[] = {
     TEST(a_key_that_is_held_is_rejected_with_its_holder),
     TEST(a_key_belongs_to_its_topic),
-    TEST(different_keys_do_not_meet),
+    TEST(different_keys_do_not_conflict),
     TEST(a_key_may_have_1_to_200_bytes_of_any_kind),
     TEST(a_key_is_held_in_every_live_state),
     TEST(a_key_stays_with_its_job_through_release_fail_bury_and_kick),
@@ -315,11 +315,11 @@ static const struct test tests[] = {
     TEST(an_expiry_frees_the_key),
     TEST(a_key_may_be_held_through_retention),
     TEST(the_end_of_retention_frees_a_key_that_was_held_through_it),
-    TEST(replace_puts_a_new_job_in_the_place_of_the_old),
-    TEST(replace_does_not_take_a_job_from_its_holder),
+    TEST(replace_replaces_the_holder_of_the_key),
+    TEST(replace_rejects_a_reserved_holder),
     TEST(replace_removes_a_done_job_that_holds_the_key),
-    TEST(replace_of_a_key_that_nobody_holds_is_a_put),
-    TEST(who_waits_for_a_replaced_job_learns_that_it_is_gone),
+    TEST(replace_of_a_free_key_is_a_put),
+    TEST(wait_for_a_replaced_job_ends_with_gone),
 };
 
 const struct theme key_theme = {"key", tests, COUNT(tests)};

@@ -74,7 +74,7 @@ static void is_untouched(bide *queue, uint64_t id)
     CHECK(job->last_error == NULL && job->progress == NULL && job->result == NULL);
 }
 
-static void a_foreign_token_is_refused_by_every_call(void)
+static void token_of_another_job_is_rejected_by_every_call(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -91,7 +91,7 @@ static void a_foreign_token_is_refused_by_every_call(void)
     OK(bide_delete(queue, other, foreign));
 }
 
-static void an_old_token_is_refused_by_every_call(void)
+static void token_of_an_earlier_lease_is_rejected_by_every_call(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -106,7 +106,7 @@ static void an_old_token_is_refused_by_every_call(void)
     OK(bide_delete(queue, id, token));
 }
 
-static void a_token_is_worth_nothing_when_the_job_is_not_reserved(void)
+static void token_is_rejected_when_the_job_is_not_reserved(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -122,7 +122,7 @@ static void a_token_is_worth_nothing_when_the_job_is_not_reserved(void)
     }
 }
 
-static void without_a_token_a_reserved_job_is_refused_by_every_call(void)
+static void reserved_job_is_rejected_without_a_token_by_every_call(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -147,7 +147,7 @@ static void an_unknown_job_is_not_found_by_every_call(void)
     }
 }
 
-static void a_lease_that_ran_out_is_refused_by_every_call(void)
+static void expired_lease_is_rejected_by_every_call(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -162,7 +162,7 @@ static void a_lease_that_ran_out_is_refused_by_every_call(void)
     }
 }
 
-static void a_lease_that_ran_out_cannot_delete_the_job(void)
+static void expired_lease_cannot_delete_job(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -176,7 +176,7 @@ static void a_lease_that_ran_out_cannot_delete_the_job(void)
 }
 
 /* The first lease is made short by a touch: a short ttr would also end the second one. */
-static void who_holds_the_job_now_is_not_hurt_by_who_held_it_before(void)
+static void previous_holder_cannot_affect_the_current_lease(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -213,7 +213,7 @@ static void each_call_ends_the_lease(void)
     }
 }
 
-static void a_job_that_is_not_reserved_is_deleted_in_every_state(void)
+static void unreserved_job_is_deleted_in_every_state(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -228,7 +228,7 @@ static void a_job_that_is_not_reserved_is_deleted_in_every_state(void)
     CHECK(!topic_exists(queue, a));
 }
 
-static void without_a_token_done_fail_and_bury_apply_to_the_job_as_it_is(void)
+static void done_fail_and_bury_apply_to_unreserved_jobs_without_a_token(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -252,7 +252,7 @@ static void without_a_token_done_fail_and_bury_apply_to_the_job_as_it_is(void)
     EQ(state_of(queue, buried), BIDE_STATE_DONE);
 }
 
-static void what_is_buried_or_done_cannot_fail_or_be_buried(void)
+static void buried_or_done_job_cannot_fail_or_be_buried(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -362,18 +362,18 @@ static void a_burial_without_a_reason_keeps_the_last_error_and_the_priority(void
 }
 
 static const struct test tests[] = {
-    TEST(a_foreign_token_is_refused_by_every_call),
-    TEST(an_old_token_is_refused_by_every_call),
-    TEST(a_token_is_worth_nothing_when_the_job_is_not_reserved),
-    TEST(without_a_token_a_reserved_job_is_refused_by_every_call),
+    TEST(token_of_another_job_is_rejected_by_every_call),
+    TEST(token_of_an_earlier_lease_is_rejected_by_every_call),
+    TEST(token_is_rejected_when_the_job_is_not_reserved),
+    TEST(reserved_job_is_rejected_without_a_token_by_every_call),
     TEST(an_unknown_job_is_not_found_by_every_call),
-    TEST(a_lease_that_ran_out_is_refused_by_every_call),
-    TEST(a_lease_that_ran_out_cannot_delete_the_job),
-    TEST(who_holds_the_job_now_is_not_hurt_by_who_held_it_before),
+    TEST(expired_lease_is_rejected_by_every_call),
+    TEST(expired_lease_cannot_delete_job),
+    TEST(previous_holder_cannot_affect_the_current_lease),
     TEST(each_call_ends_the_lease),
-    TEST(a_job_that_is_not_reserved_is_deleted_in_every_state),
-    TEST(without_a_token_done_fail_and_bury_apply_to_the_job_as_it_is),
-    TEST(what_is_buried_or_done_cannot_fail_or_be_buried),
+    TEST(unreserved_job_is_deleted_in_every_state),
+    TEST(done_fail_and_bury_apply_to_unreserved_jobs_without_a_token),
+    TEST(buried_or_done_job_cannot_fail_or_be_buried),
     TEST(a_released_job_is_ready_with_its_new_priority),
     TEST(a_release_may_keep_the_priority),
     TEST(a_release_with_a_delay_is_delayed),

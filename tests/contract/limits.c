@@ -17,7 +17,7 @@ static bide *open_with_topics(unsigned more)
     return open_queue(parameters);
 }
 
-static void a_body_up_to_max_job_size_is_taken(void)
+static void body_of_max_job_size_is_accepted(void)
 {
     static const char body[101];
     bide *queue = open_queue("max_job_size=100");
@@ -29,7 +29,7 @@ static void a_body_up_to_max_job_size_is_taken(void)
     EQ(topic_of(queue, a).jobs.ready, 1);
 }
 
-static void a_result_up_to_max_result_size_is_taken(void)
+static void result_of_max_result_size_is_accepted(void)
 {
     static const char result[101];
     bide *queue = open_queue("max_result_size=100");
@@ -59,7 +59,7 @@ static void an_error_is_cut_at_max_error_size(void)
     TEXT(job->last_error, job->last_error_size, "short");
 }
 
-static void a_reason_of_the_queue_is_cut_at_max_error_size(void)
+static void error_text_of_the_queue_is_cut_at_max_error_size(void)
 {
     bide *queue = open_queue("max_error_size=4");
     const char *a = fresh_topic("a");
@@ -83,7 +83,7 @@ static void an_error_is_cut_at_1_kib_by_default(void)
     EQ(stat_job(queue, id)->last_error_size, 1024);
 }
 
-static void a_topic_takes_max_jobs_per_topic(void)
+static void topic_accepts_max_jobs_per_topic(void)
 {
     bide *queue = open_queue("max_jobs_per_topic=4");
     const char *a = fresh_topic("a"), *b = fresh_topic("b");
@@ -103,7 +103,7 @@ static void a_topic_takes_max_jobs_per_topic(void)
     CODE(bide_put(queue, a, "x", 1, NULL, NULL), BIDE_TOPIC_FULL);
 }
 
-static void a_full_topic_still_lets_a_job_be_replaced(void)
+static void job_of_a_full_topic_can_be_replaced(void)
 {
     bide *queue = open_queue("max_jobs_per_topic=1");
     const char *a = fresh_topic("a");
@@ -115,7 +115,7 @@ static void a_full_topic_still_lets_a_job_be_replaced(void)
     EQ(topic_of(queue, a).jobs.ready, 1);
 }
 
-static void what_a_full_topic_holds_can_come_back_to_it(void)
+static void jobs_of_a_full_topic_can_be_released(void)
 {
     bide *queue = open_queue("max_jobs_per_topic=1");
     const char *a = fresh_topic("a");
@@ -140,7 +140,7 @@ static void put_many_fills_a_topic_to_its_limit(void)
         EQ(items[i].status, i < 3 ? BIDE_OK : BIDE_TOPIC_FULL);
 }
 
-static void there_are_no_more_than_max_topics(void)
+static void max_topics_is_enforced(void)
 {
     bide *queue = open_with_topics(2);
     const char *a = fresh_topic("a"), *b = fresh_topic("b"), *c = fresh_topic("c");
@@ -165,7 +165,7 @@ static void there_are_no_more_than_max_topics(void)
     put(queue, c, "body");
 }
 
-static void a_job_cannot_move_to_one_topic_too_many(void)
+static void move_to_a_topic_beyond_max_topics_is_rejected(void)
 {
     bide *queue = open_with_topics(1);
     const char *a = fresh_topic("a"), *b = fresh_topic("b");
@@ -178,7 +178,7 @@ static void a_job_cannot_move_to_one_topic_too_many(void)
     CHECK(!topic_exists(queue, b));
 }
 
-static void no_more_than_max_waiters_wait(void)
+static void max_waiters_is_enforced(void)
 {
     bide *queue = open_queue("max_waiters=3");
     bide_cq *cq = new_cq();
@@ -216,7 +216,7 @@ static void says(struct where at, const char *want)
 }
 
 /* A refusal by a limit says which, and its value. */
-static void a_refusal_names_the_limit_and_its_value(void)
+static void limit_error_names_the_limit_and_its_value(void)
 {
     char topics[64];
     size_t max_topics = initial_topics() + 1;
@@ -251,7 +251,7 @@ static void a_refusal_names_the_limit_and_its_value(void)
     OK(bide_delete(queue, id, 0));
 }
 
-static void a_refused_touch_says_by_which_limit_and_until_when(void)
+static void rejected_touch_names_the_limit_and_its_end(void)
 {
     static const struct {
         const char *parameters, *want, *when;
@@ -275,7 +275,7 @@ static void a_refused_touch_says_by_which_limit_and_until_when(void)
     }
 }
 
-static void a_ready_job_is_taken_when_nobody_else_may_wait(void)
+static void ready_job_is_reserved_at_max_waiters(void)
 {
     bide *queue = open_queue("max_waiters=1");
     const char *a = fresh_topic("a"), *b = fresh_topic("b");
@@ -286,7 +286,7 @@ static void a_ready_job_is_taken_when_nobody_else_may_wait(void)
 }
 
 /* They are bounded by max_waiters: if they filled max_pending_ops, no put could serve them. */
-static void calls_that_wait_do_not_keep_a_put_from_its_turn(void)
+static void waiting_calls_do_not_delay_a_put(void)
 {
     bide *queue = open_queue("max_pending_ops=2");
     bide_cq *cq = new_cq();
@@ -302,7 +302,7 @@ static void calls_that_wait_do_not_keep_a_put_from_its_turn(void)
     still_pending(third);
 }
 
-static void put_many_takes_no_more_than_8_mib(void)
+static void put_many_accepts_at_most_8_mib(void)
 {
     enum { BODY = 1 << 20 };
     static char body[BODY];
@@ -351,7 +351,7 @@ static int fill(bide *queue, const char *topic, uint64_t *last)
     FAIL("expected BIDE_EFULL before 10 MB are in a queue of 1 MiB");
 }
 
-static void a_queue_takes_no_more_than_max_memory(void)
+static void max_memory_is_enforced(void)
 {
     bide *queue = open_queue(SMALL_AND_WARM);
     const char *a = fresh_topic("a");
@@ -393,7 +393,7 @@ static void a_job_of_a_full_queue_cannot_move_to_a_new_topic(void)
     EQ(topic_of(queue, b).jobs.ready, 2);
 }
 
-static void a_full_queue_refuses_each_item_and_each_restore(void)
+static void full_queue_rejects_each_item_and_each_restore(void)
 {
     static const char body[10000];
     bide *queue = open_queue(SMALL_AND_WARM);
@@ -446,7 +446,7 @@ static bide_op *begin_puts(bide *queue, bide_cq *cq, const char *topic)
     return puts;
 }
 
-static void thirty_thousand_puts_at_a_time_are_taken(void)
+static void thirty_thousand_concurrent_puts_are_accepted(void)
 {
     bide *queue = open_queue("");
     bide_cq *cq = new_cq();
@@ -462,7 +462,7 @@ static void thirty_thousand_puts_at_a_time_are_taken(void)
     free(puts);
 }
 
-static void calls_that_wait_leave_room_for_those_that_do_not(void)
+static void waiting_calls_leave_room_for_other_calls(void)
 {
     bide *queue = open_queue("");
     bide_cq *cq = new_cq();
@@ -508,7 +508,7 @@ static void put_large(bide *queue, const char *topic, const bide_put_options *op
         OK(bide_put(queue, topic, body, sizeof(body), options, NULL));
 }
 
-static void a_reserve_takes_no_more_bytes_than_a_batch_may_have(void)
+static void reserve_takes_at_most_the_bytes_of_a_batch(void)
 {
     static bide_job jobs[BIDE_BATCH_JOBS];
     bide *queue = open_queue("");
@@ -531,7 +531,7 @@ static void a_reserve_takes_no_more_bytes_than_a_batch_may_have(void)
     }
 }
 
-static void the_reserve_behind_a_finish_takes_no_more_bytes_either(void)
+static void finish_and_reserve_takes_at_most_the_bytes_of_a_batch(void)
 {
     static bide_job jobs[BIDE_BATCH_JOBS];
     bide *queue = open_queue("");
@@ -573,7 +573,7 @@ static int list_large(bide *queue, bide_list_args args, size_t most)
     return pages;
 }
 
-static void a_page_of_a_list_has_no_more_bytes_than_a_batch(void)
+static void page_has_at_most_the_bytes_of_a_batch(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -587,7 +587,7 @@ static void a_page_of_a_list_has_no_more_bytes_than_a_batch(void)
     EQ(list_large(queue, args, LARGE_COUNT), 1);
 }
 
-static void results_count_among_the_bytes_of_a_page(void)
+static void results_count_towards_the_bytes_of_a_page(void)
 {
     static char result[LARGE];
     bide *queue = open_queue("");
@@ -604,7 +604,7 @@ static void results_count_among_the_bytes_of_a_page(void)
 }
 
 /* Larger than an answer may be, each of them alone. */
-static void a_job_that_is_larger_than_a_page_comes_alone(void)
+static void job_larger_than_a_page_is_listed_alone(void)
 {
     static char body[BIDE_BATCH_BYTES + 1];
     bide *queue = open_queue("max_job_size=16MiB");
@@ -631,34 +631,34 @@ static void a_job_that_is_larger_than_a_page_comes_alone(void)
 }
 
 static const struct test tests[] = {
-    TEST(a_body_up_to_max_job_size_is_taken),
-    TEST(a_result_up_to_max_result_size_is_taken),
+    TEST(body_of_max_job_size_is_accepted),
+    TEST(result_of_max_result_size_is_accepted),
     TEST(an_error_is_cut_at_max_error_size),
-    TEST(a_reason_of_the_queue_is_cut_at_max_error_size),
+    TEST(error_text_of_the_queue_is_cut_at_max_error_size),
     TEST(an_error_is_cut_at_1_kib_by_default),
-    TEST(a_topic_takes_max_jobs_per_topic),
-    TEST(a_full_topic_still_lets_a_job_be_replaced),
-    TEST(what_a_full_topic_holds_can_come_back_to_it),
+    TEST(topic_accepts_max_jobs_per_topic),
+    TEST(job_of_a_full_topic_can_be_replaced),
+    TEST(jobs_of_a_full_topic_can_be_released),
     TEST(put_many_fills_a_topic_to_its_limit),
-    TEST(there_are_no_more_than_max_topics),
-    TEST(a_job_cannot_move_to_one_topic_too_many),
-    TEST(no_more_than_max_waiters_wait),
-    TEST(a_refusal_names_the_limit_and_its_value),
-    TEST(a_refused_touch_says_by_which_limit_and_until_when),
-    TEST(a_ready_job_is_taken_when_nobody_else_may_wait),
-    TEST(calls_that_wait_do_not_keep_a_put_from_its_turn),
-    TEST(put_many_takes_no_more_than_8_mib),
+    TEST(max_topics_is_enforced),
+    TEST(move_to_a_topic_beyond_max_topics_is_rejected),
+    TEST(max_waiters_is_enforced),
+    TEST(limit_error_names_the_limit_and_its_value),
+    TEST(rejected_touch_names_the_limit_and_its_end),
+    TEST(ready_job_is_reserved_at_max_waiters),
+    TEST(waiting_calls_do_not_delay_a_put),
+    TEST(put_many_accepts_at_most_8_mib),
     TEST(a_single_job_of_put_many_may_be_larger),
-    TEST(a_queue_takes_no_more_than_max_memory),
+    TEST(max_memory_is_enforced),
     TEST(a_job_of_a_full_queue_cannot_move_to_a_new_topic),
-    TEST(a_full_queue_refuses_each_item_and_each_restore),
-    TEST(thirty_thousand_puts_at_a_time_are_taken),
-    TEST(calls_that_wait_leave_room_for_those_that_do_not),
-    TEST(a_reserve_takes_no_more_bytes_than_a_batch_may_have),
-    TEST(the_reserve_behind_a_finish_takes_no_more_bytes_either),
-    TEST(a_page_of_a_list_has_no_more_bytes_than_a_batch),
-    TEST(results_count_among_the_bytes_of_a_page),
-    TEST(a_job_that_is_larger_than_a_page_comes_alone),
+    TEST(full_queue_rejects_each_item_and_each_restore),
+    TEST(thirty_thousand_concurrent_puts_are_accepted),
+    TEST(waiting_calls_leave_room_for_other_calls),
+    TEST(reserve_takes_at_most_the_bytes_of_a_batch),
+    TEST(finish_and_reserve_takes_at_most_the_bytes_of_a_batch),
+    TEST(page_has_at_most_the_bytes_of_a_batch),
+    TEST(results_count_towards_the_bytes_of_a_page),
+    TEST(job_larger_than_a_page_is_listed_alone),
 };
 
 const struct theme limits_theme = {"limits", tests, COUNT(tests)};

@@ -303,7 +303,7 @@ static bool is_ordered(bide *queue, const char *topic, bide_filter filter, size_
     return ordered;
 }
 
-static void a_page_tells_whether_it_is_in_the_order_of_ids(void)
+static void page_reports_whether_it_is_in_id_order(void)
 {
     static uint64_t ids[12000];
     const bide_filter all = {.after_id = 0};
@@ -363,7 +363,7 @@ static void stir(bide *queue, const char *topic, const uint64_t *ids, size_t cou
     put_first(queue, topic, UINT32_MAX);
 }
 
-static void a_listing_is_whole_while_the_queue_changes(void)
+static void listing_is_complete_while_the_queue_changes(void)
 {
     static uint64_t ids[25000];
     bide *queue = open_queue("");
@@ -390,7 +390,7 @@ static void a_listing_is_whole_while_the_queue_changes(void)
     free(seen.times);
 }
 
-static void a_listing_of_delayed_jobs_is_whole_while_the_queue_changes(void)
+static void listing_of_delayed_jobs_is_complete_while_the_queue_changes(void)
 {
     static uint64_t ids[3000];
     bide *queue = open_queue("");
@@ -445,7 +445,7 @@ static void the_topics_are_listed_once_each(void)
         EQ(found[i], 1);
 }
 
-static void the_topics_that_somebody_waits_for_are_listed(void)
+static void topics_with_waiting_calls_are_listed(void)
 {
     bide *queue = open_queue("");
     bide_cq *cq = new_cq();
@@ -487,12 +487,12 @@ static const struct test tests[] = {
     TEST(a_filter_by_several_states),
     TEST(a_filter_by_age),
     TEST(a_filter_by_id),
-    TEST(a_page_tells_whether_it_is_in_the_order_of_ids),
+    TEST(page_reports_whether_it_is_in_id_order),
     TEST(a_page_may_be_empty_before_the_end),
-    TEST(a_listing_is_whole_while_the_queue_changes),
-    TEST(a_listing_of_delayed_jobs_is_whole_while_the_queue_changes),
+    TEST(listing_is_complete_while_the_queue_changes),
+    TEST(listing_of_delayed_jobs_is_complete_while_the_queue_changes),
     TEST(the_topics_are_listed_once_each),
-    TEST(the_topics_that_somebody_waits_for_are_listed),
+    TEST(topics_with_waiting_calls_are_listed),
 };
 
 const struct theme list_theme = {"list", tests, COUNT(tests)};

@@ -10,7 +10,7 @@
 
 /* ---- calls that name an id ---- */
 
-static void a_look_by_id_finds_the_job_wherever_it_is(void)
+static void query_by_id_finds_loaded_and_unloaded_jobs(void)
 {
     struct backlog *backlog = new_backlog();
     bide *queue = open_backlog(backlog);
@@ -32,7 +32,7 @@ static void a_look_by_id_finds_the_job_wherever_it_is(void)
 }
 
 /* Leases outlive the restart of a server, and are good before everything is loaded. */
-static void a_lease_is_good_wherever_its_job_is(void)
+static void lease_is_valid_for_loaded_and_unloaded_jobs(void)
 {
     static char location[LOCATION_SIZE];
     if (is_in_process())
@@ -60,7 +60,7 @@ static void a_lease_is_good_wherever_its_job_is(void)
     EQ(topic_of(queue, b).jobs.ready, BACKLOG_JOBS / COUNT(ids) * COUNT(ids));
 }
 
-static void a_body_result_or_end_can_be_asked_for_wherever_the_job_is(void)
+static void body_result_and_wait_find_loaded_and_unloaded_jobs(void)
 {
     struct backlog *backlog = new_backlog();
     bide *queue = open_backlog(backlog);
@@ -89,7 +89,7 @@ static void a_body_result_or_end_can_be_asked_for_wherever_the_job_is(void)
     BACKLOG_IS_WHOLE(backlog, queue);
 }
 
-static void a_delete_cancel_or_done_finds_the_job_wherever_it_is(void)
+static void delete_cancel_and_done_find_loaded_and_unloaded_jobs(void)
 {
     struct backlog *backlog = new_backlog();
     bide *queue = open_backlog(backlog);
@@ -116,7 +116,7 @@ static void a_delete_cancel_or_done_finds_the_job_wherever_it_is(void)
     }
 }
 
-static void a_change_by_id_finds_the_job_wherever_it_is_and_stays(void)
+static void changes_by_id_find_loaded_and_unloaded_jobs(void)
 {
     struct backlog *backlog = new_backlog();
     bide *queue = open_backlog(backlog);
@@ -175,7 +175,7 @@ static void a_list_of_ids_finds_all_of_them(void)
 }
 
 /* An id that nobody can have does not keep the others from being found. */
-static void a_list_with_an_id_of_nobody_finds_the_others(void)
+static void list_with_an_unknown_id_finds_the_others(void)
 {
     struct backlog *backlog = new_backlog();
     bide *queue = open_backlog(backlog);
@@ -207,7 +207,7 @@ static void a_put_with_a_key_sees_the_holder(void)
     BACKLOG_IS_WHOLE(backlog, queue);
 }
 
-static void a_put_that_replaces_removes_what_is_not_loaded(void)
+static void replace_removes_an_unloaded_job(void)
 {
     struct backlog *backlog = new_backlog();
     bide *queue = open_backlog(backlog);
@@ -224,7 +224,7 @@ static void a_put_that_replaces_removes_what_is_not_loaded(void)
     }
 }
 
-static void figures_are_complete(void)
+static void stats_are_complete(void)
 {
     struct backlog *backlog = new_backlog();
     bide *queue = open_backlog(backlog);
@@ -272,7 +272,7 @@ static void a_list_is_complete(void)
     EQ(listed, BACKLOG_JOBS + BACKLOG_SPOTS * (BACKLOG_KINDS - 1));
 }
 
-static void find_and_the_first_of_a_state_are_right(void)
+static void find_and_peek_first_are_correct(void)
 {
     struct backlog *backlog = new_backlog();
     for (int state = BIDE_STATE_DELAYED; state < BACKLOG_KINDS; state++) {
@@ -294,7 +294,7 @@ static void find_and_the_first_of_a_state_are_right(void)
     }
 }
 
-static void kick_and_purge_take_all(void)
+static void kick_and_purge_take_all_jobs(void)
 {
     struct backlog *backlog = new_backlog();
     bide *queue = open_backlog(backlog);
@@ -326,7 +326,7 @@ static bide_phase phase_of(bide *queue)
 
 /* The jobs that are not loaded yet count for max_memory as soon as their number is known: otherwise
  * each restart of a full queue would let more jobs in. */
-static void a_full_queue_is_full_while_it_is_loaded(void)
+static void full_queue_rejects_puts_while_loading(void)
 {
     char parameters[64];
     struct backlog *backlog = new_backlog();
@@ -351,20 +351,20 @@ static void a_full_queue_is_full_while_it_is_loaded(void)
 }
 
 static const struct test tests[] = {
-    TEST(a_look_by_id_finds_the_job_wherever_it_is),
-    TEST(a_lease_is_good_wherever_its_job_is),
-    TEST(a_body_result_or_end_can_be_asked_for_wherever_the_job_is),
-    TEST(a_delete_cancel_or_done_finds_the_job_wherever_it_is),
-    TEST(a_change_by_id_finds_the_job_wherever_it_is_and_stays),
+    TEST(query_by_id_finds_loaded_and_unloaded_jobs),
+    TEST(lease_is_valid_for_loaded_and_unloaded_jobs),
+    TEST(body_result_and_wait_find_loaded_and_unloaded_jobs),
+    TEST(delete_cancel_and_done_find_loaded_and_unloaded_jobs),
+    TEST(changes_by_id_find_loaded_and_unloaded_jobs),
     TEST(a_list_of_ids_finds_all_of_them),
     TEST(a_put_with_a_key_sees_the_holder),
-    TEST(a_put_that_replaces_removes_what_is_not_loaded),
-    TEST(figures_are_complete),
-    TEST(a_list_with_an_id_of_nobody_finds_the_others),
+    TEST(replace_removes_an_unloaded_job),
+    TEST(stats_are_complete),
+    TEST(list_with_an_unknown_id_finds_the_others),
     TEST(a_list_is_complete),
-    TEST(find_and_the_first_of_a_state_are_right),
-    TEST(kick_and_purge_take_all),
-    TEST(a_full_queue_is_full_while_it_is_loaded),
+    TEST(find_and_peek_first_are_correct),
+    TEST(kick_and_purge_take_all_jobs),
+    TEST(full_queue_rejects_puts_while_loading),
 };
 
 const struct theme loading_theme = {"loading", tests, COUNT(tests)};

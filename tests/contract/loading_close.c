@@ -45,7 +45,7 @@ static void *work_off(void *arg)
     return NULL;
 }
 
-static void workers_that_begin_at_once_get_every_job_once(void)
+static void workers_started_during_loading_get_every_job_once(void)
 {
     pthread_t threads[4];
     crew.backlog = new_backlog();
@@ -61,7 +61,7 @@ static void workers_that_begin_at_once_get_every_job_once(void)
     EQ(stats_of(crew.queue).jobs.ready, 2 * BACKLOG_SPOTS);
 }
 
-static void a_reserve_that_waits_gets_a_job_that_is_loaded(void)
+static void waiting_reserve_gets_a_loaded_job(void)
 {
     struct backlog *backlog = new_backlog();
     bide *queue = open_backlog(backlog);
@@ -84,7 +84,7 @@ static void a_reserve_that_waits_gets_a_job_that_is_loaded(void)
     EQ(waiter->job.id, changes.id);
 }
 
-static void puts_and_deletes_go_on_and_nothing_is_mixed_up(void)
+static void puts_and_deletes_work_during_loading(void)
 {
     struct backlog *backlog = new_backlog();
     uint64_t ids[200];
@@ -169,7 +169,7 @@ static bool is_one_of(int code, int one, int two)
     return code == one || code == two;
 }
 
-static void an_op_that_waits_for_the_loading_can_be_given_up(void)
+static void op_that_waits_for_loading_can_be_cancelled(void)
 {
     struct backlog *backlog = new_backlog();
     bide_cq *cq = new_cq();
@@ -210,7 +210,7 @@ static void a_queue_can_be_closed_at_once_after_it_was_opened(void)
     BACKLOG_IS_WHOLE(backlog, queue);
 }
 
-static void a_close_answers_what_waits_for_the_loading(void)
+static void close_completes_ops_that_wait_for_loading(void)
 {
     struct backlog *backlog = new_backlog();
     bide_cq *cq = new_cq();
@@ -246,7 +246,7 @@ static void *ask_for_figures(void *arg)
     return NULL;
 }
 
-static void a_shutdown_does_not_disturb_the_loading(void)
+static void shutdown_does_not_stop_loading(void)
 {
     struct backlog *backlog = new_backlog();
     for (int round = 0; round < 3; round++) {
@@ -273,7 +273,7 @@ static void leave_at_once(bide *queue)
     (void)queue;
 }
 
-static void a_bad_end_while_loading_loses_nothing(void)
+static void crash_while_loading_loses_no_job(void)
 {
     char location[LOCATION_SIZE];
     struct backlog *backlog = new_backlog();
@@ -285,14 +285,14 @@ static void a_bad_end_while_loading_loses_nothing(void)
 }
 
 static const struct test tests[] = {
-    TEST(workers_that_begin_at_once_get_every_job_once),
-    TEST(a_reserve_that_waits_gets_a_job_that_is_loaded),
-    TEST(puts_and_deletes_go_on_and_nothing_is_mixed_up),
-    TEST(an_op_that_waits_for_the_loading_can_be_given_up),
+    TEST(workers_started_during_loading_get_every_job_once),
+    TEST(waiting_reserve_gets_a_loaded_job),
+    TEST(puts_and_deletes_work_during_loading),
+    TEST(op_that_waits_for_loading_can_be_cancelled),
     TEST(a_queue_can_be_closed_at_once_after_it_was_opened),
-    TEST(a_close_answers_what_waits_for_the_loading),
-    TEST(a_shutdown_does_not_disturb_the_loading),
-    TEST(a_bad_end_while_loading_loses_nothing),
+    TEST(close_completes_ops_that_wait_for_loading),
+    TEST(shutdown_does_not_stop_loading),
+    TEST(crash_while_loading_loses_no_job),
 };
 
 const struct theme loading_close_theme = {"loadingend", tests, COUNT(tests)};

@@ -144,7 +144,7 @@ static void an_op_with_texts_finds_the_job(void)
     OK(bide_delete(queue, ids[BIDE_STATE_BURIED], 0));
 }
 
-static void a_reserve_of_a_job_and_a_wait_for_one_find_it(void)
+static void reserve_job_and_wait_find_the_job(void)
 {
     struct backlog *backlog = new_backlog();
     bide_cq *cq = new_cq();
@@ -301,7 +301,7 @@ static void a_restored_job_keeps_its_own_copies(void)
     TEXT(got->last_error, got->last_error_size, "a reason");
 }
 
-static void looks_keep_their_own_copies(void)
+static void queries_keep_their_own_copies(void)
 {
     struct backlog *backlog = new_backlog();
     bide_cq *cq = new_cq();
@@ -394,7 +394,7 @@ static void a_reserve_keeps_its_own_copies(void)
 }
 
 /* Nobody could be told when it completes, so it is answered at once, one way or the other. */
-static void an_op_that_would_have_to_wait_needs_a_completion_queue(void)
+static void op_that_would_wait_needs_a_completion_queue(void)
 {
     struct backlog *backlog = new_backlog();
     for (int round = 0; round < 3; round++) {
@@ -468,15 +468,15 @@ static const struct test tests[] = {
     TEST(the_ops_of_a_list_run_in_order),
     TEST(an_op_on_an_id_finds_the_job),
     TEST(an_op_with_texts_finds_the_job),
-    TEST(a_reserve_of_a_job_and_a_wait_for_one_find_it),
+    TEST(reserve_job_and_wait_find_the_job),
     TEST(the_ops_of_a_list_run_in_order_while_jobs_are_loaded),
     TEST(a_list_with_a_rejected_item_waits_while_jobs_are_loaded),
     TEST(a_put_with_a_key_keeps_its_own_copies),
     TEST(a_restored_job_keeps_its_own_copies),
-    TEST(looks_keep_their_own_copies),
+    TEST(queries_keep_their_own_copies),
     TEST(kicks_purges_and_resumes_keep_their_own_copies),
     TEST(a_reserve_keeps_its_own_copies),
-    TEST(an_op_that_would_have_to_wait_needs_a_completion_queue),
+    TEST(op_that_would_wait_needs_a_completion_queue),
 };
 
 const struct theme loading_ops_theme = {"loadingop", tests, COUNT(tests)};

@@ -17,7 +17,7 @@ static void bad_parameter(struct where at, const char *text)
     spoiled(at, &queue, sizeof queue, "the queue");
 }
 
-static void a_url_that_names_no_backend_is_refused(void)
+static void url_without_a_known_scheme_is_rejected(void)
 {
     static const char *const urls[] = {"",         ":",        "memory",  "nonsense:",
                                        "mem:",     "memoryx:", "://",     "memory?x=1",
@@ -30,7 +30,7 @@ static void a_url_that_names_no_backend_is_refused(void)
     SPOILED(queue);
 }
 
-static void a_url_that_is_very_long_is_refused(void)
+static void very_long_url_is_rejected(void)
 {
     static char url[100000];
     bide *queue;
@@ -40,13 +40,13 @@ static void a_url_that_is_very_long_is_refused(void)
     SPOILED(queue);
 }
 
-static void an_open_without_room_for_the_queue_is_refused(void)
+static void open_rejects_a_null_result(void)
 {
     char url[1024];
     CODE(bide_open(trial_url(url, sizeof url, ""), NULL, NULL), BIDE_EINVAL);
 }
 
-static void the_sentence_names_what_is_wrong(void)
+static void error_message_names_the_cause(void)
 {
     char url[1024];
     bide *queue = NULL;
@@ -70,7 +70,7 @@ static void error_of_a_url_does_not_show_its_secret(void)
     }
 }
 
-static void unknown_parameters_are_refused(void)
+static void unknown_parameters_are_rejected(void)
 {
     BAD_PARAMETER("no_such_parameter=1");
     BAD_PARAMETER("Max_topics=1");
@@ -80,7 +80,7 @@ static void unknown_parameters_are_refused(void)
     BAD_PARAMETER("seed=1&no_such_parameter=1");
 }
 
-static void numbers_that_are_none_are_refused(void)
+static void invalid_numbers_are_rejected(void)
 {
     static const char *const names[] = {"max_topics",  "max_waiters", "max_jobs_per_topic",
                                         "max_touches", "seed",        "max_pending_ops"};
@@ -98,7 +98,7 @@ static void numbers_that_are_none_are_refused(void)
     BAD_PARAMETER("wheel_slots=1000001");
 }
 
-static void durations_that_are_none_are_refused(void)
+static void invalid_durations_are_rejected(void)
 {
     static const char *const names[] = {"default_ttr", "max_touch_total", "min_touch_interval",
                                         "wheel_tick",  "ticker_min",      "ticker_max"};
@@ -112,7 +112,7 @@ static void durations_that_are_none_are_refused(void)
         }
 }
 
-static void sizes_that_are_none_are_refused(void)
+static void invalid_sizes_are_rejected(void)
 {
     BAD_PARAMETER("max_job_size=");
     BAD_PARAMETER("max_job_size=KiB");
@@ -126,7 +126,7 @@ static void sizes_that_are_none_are_refused(void)
     BAD_PARAMETER("max_memory=99999999999999GiB");
 }
 
-static void words_that_are_none_are_refused(void)
+static void invalid_enum_values_are_rejected(void)
 {
     BAD_PARAMETER("ticker=clock");
     BAD_PARAMETER("ticker=");
@@ -150,7 +150,7 @@ static void words_that_are_none_are_refused(void)
         SPOILED(queue_);                                        \
     } while (0)
 
-static void bad_options_are_refused(void)
+static void invalid_options_are_rejected(void)
 {
     BAD_OPTION(size, "size", 0);
     BAD_OPTION(size, "size", 1);
@@ -224,7 +224,7 @@ static void sizes_take_every_unit(void)
     }
 }
 
-static void options_say_how_a_queue_behaves_and_the_url_wins(void)
+static void url_parameters_override_options(void)
 {
     bide_options options = BIDE_OPTIONS_INIT;
     EQ(default_ttr("", &options), 60000);
@@ -321,7 +321,7 @@ static size_t count_wakeups(const char *parameters)
     return count;
 }
 
-static void a_ticker_wakes_no_more_often_than_it_says(void)
+static void ticker_respects_its_minimum_interval(void)
 {
     /* Four ticks begin in the time in which they come due, with a margin for where they lie. */
     BETWEEN((int64_t)count_wakeups("ticker=wheel&wheel_tick=500ms"), 1, 5);
@@ -330,7 +330,7 @@ static void a_ticker_wakes_no_more_often_than_it_says(void)
 
 /* ---- shutdown ---- */
 
-static void a_shutdown_ends_what_waits_and_lets_work_be_finished(void)
+static void shutdown_ends_waiting_calls_and_accepts_acks(void)
 {
     bide *queue = open_queue("");
     bide_cq *cq = new_cq();
@@ -355,7 +355,7 @@ static void a_shutdown_ends_what_waits_and_lets_work_be_finished(void)
     OK(bide_shutdown(queue));
 }
 
-static void a_job_finished_after_a_shutdown_is_finished_and_no_other_is_taken(void)
+static void finish_and_reserve_after_shutdown_only_finishes(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -374,7 +374,7 @@ static void a_job_finished_after_a_shutdown_is_finished_and_no_other_is_taken(vo
 }
 
 /* What a queue says of itself is what it does. */
-static void leases_are_passed_on_where_the_queue_says_so(void)
+static void leases_can_be_passed_on_if_the_capability_is_set(void)
 {
     char location[LOCATION_SIZE];
     bide *first = open_location(new_location(location, sizeof location), "");
@@ -400,26 +400,26 @@ static void leases_are_passed_on_where_the_queue_says_so(void)
 }
 
 static const struct test tests[] = {
-    TEST(leases_are_passed_on_where_the_queue_says_so),
-    TEST(a_shutdown_ends_what_waits_and_lets_work_be_finished),
-    TEST(a_job_finished_after_a_shutdown_is_finished_and_no_other_is_taken),
-    TEST(a_url_that_names_no_backend_is_refused),
-    TEST(a_url_that_is_very_long_is_refused),
-    TEST(an_open_without_room_for_the_queue_is_refused),
-    TEST(the_sentence_names_what_is_wrong),
+    TEST(leases_can_be_passed_on_if_the_capability_is_set),
+    TEST(shutdown_ends_waiting_calls_and_accepts_acks),
+    TEST(finish_and_reserve_after_shutdown_only_finishes),
+    TEST(url_without_a_known_scheme_is_rejected),
+    TEST(very_long_url_is_rejected),
+    TEST(open_rejects_a_null_result),
+    TEST(error_message_names_the_cause),
     TEST(error_of_a_url_does_not_show_its_secret),
-    TEST(unknown_parameters_are_refused),
-    TEST(numbers_that_are_none_are_refused),
-    TEST(durations_that_are_none_are_refused),
-    TEST(sizes_that_are_none_are_refused),
-    TEST(words_that_are_none_are_refused),
-    TEST(bad_options_are_refused),
+    TEST(unknown_parameters_are_rejected),
+    TEST(invalid_numbers_are_rejected),
+    TEST(invalid_durations_are_rejected),
+    TEST(invalid_sizes_are_rejected),
+    TEST(invalid_enum_values_are_rejected),
+    TEST(invalid_options_are_rejected),
     TEST(durations_take_every_unit),
     TEST(sizes_take_every_unit),
-    TEST(options_say_how_a_queue_behaves_and_the_url_wins),
+    TEST(url_parameters_override_options),
     TEST(both_tickers_and_their_settings_work),
     TEST(a_waiting_call_times_out_in_time_with_every_ticker),
-    TEST(a_ticker_wakes_no_more_often_than_it_says),
+    TEST(ticker_respects_its_minimum_interval),
 };
 
 const struct theme open_theme = {"open", tests, COUNT(tests)};

@@ -57,7 +57,7 @@ static void is_put_with(const bide_job *job, size_t size)
     EQ(job->retain_ms, size > offsetof(bide_put_options, retain_ms) ? 5000 : 0);
 }
 
-static void what_shorter_put_options_lack_has_its_default(void)
+static void missing_members_of_older_put_options_have_defaults(void)
 {
     bide *queue = open_queue("default_ttr=60s");
     const char *a = fresh_topic("a");
@@ -65,7 +65,7 @@ static void what_shorter_put_options_lack_has_its_default(void)
         is_put_with(stat_job(queue, put_as(queue, a, "body", put_options(size, 0))), size);
 }
 
-static void longer_put_options_are_taken_if_the_rest_is_zero(void)
+static void newer_put_options_are_accepted_if_unknown_members_are_zero(void)
 {
     bide *queue = open_queue("default_ttr=60s");
     const char *a = fresh_topic("a");
@@ -78,7 +78,7 @@ static void longer_put_options_are_taken_if_the_rest_is_zero(void)
     EQ(topic_of(queue, a).jobs.ready, 6);
 }
 
-static void a_size_that_no_version_has_is_refused(void)
+static void invalid_options_size_is_rejected(void)
 {
     static const size_t sizes[] = {0, 1, 7, sizeof(bide_put_options) - 1, 4104, SIZE_MAX - 7};
     bide *queue = open_queue("");
@@ -119,7 +119,7 @@ static void items_of_a_list_may_have_options_of_any_size(void)
 }
 
 /* The key is the caller's memory, too, and may be overwritten when submit has returned. */
-static void an_op_names_the_options_of_the_caller_when_it_has_completed(void)
+static void completed_op_has_the_options_pointer_of_its_caller(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -174,11 +174,11 @@ static void options_of_a_queue_may_have_any_size(void)
 }
 
 static const struct test tests[] = {
-    TEST(what_shorter_put_options_lack_has_its_default),
-    TEST(longer_put_options_are_taken_if_the_rest_is_zero),
-    TEST(a_size_that_no_version_has_is_refused),
+    TEST(missing_members_of_older_put_options_have_defaults),
+    TEST(newer_put_options_are_accepted_if_unknown_members_are_zero),
+    TEST(invalid_options_size_is_rejected),
     TEST(items_of_a_list_may_have_options_of_any_size),
-    TEST(an_op_names_the_options_of_the_caller_when_it_has_completed),
+    TEST(completed_op_has_the_options_pointer_of_its_caller),
     TEST(options_of_a_queue_may_have_any_size),
 };
 

@@ -38,7 +38,7 @@ static void job_stats_shows_a_job_without_its_body(void)
     EQ(job.id, 0);
 }
 
-static void a_look_changes_nothing(void)
+static void queries_change_nothing(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -109,7 +109,7 @@ static void the_first_delayed_job_is_the_soonest(void)
     FIRST(queue, a, BIDE_STATE_DELAYED, soonest);
 }
 
-static void the_first_reserved_job_is_the_one_taken_longest_ago(void)
+static void first_reserved_job_has_the_oldest_lease(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -237,11 +237,11 @@ static void everything_has_a_name(void)
 static const struct test tests[] = {
     TEST(a_peek_shows_a_job_with_its_body_in_every_state),
     TEST(job_stats_shows_a_job_without_its_body),
-    TEST(a_look_changes_nothing),
+    TEST(queries_change_nothing),
     TEST(a_snapshot_stays_valid_when_the_job_is_gone),
     TEST(the_first_ready_job_is_the_next_to_be_reserved),
     TEST(the_first_delayed_job_is_the_soonest),
-    TEST(the_first_reserved_job_is_the_one_taken_longest_ago),
+    TEST(first_reserved_job_has_the_oldest_lease),
     TEST(the_first_buried_or_done_job_is_the_oldest),
     TEST(a_state_without_jobs_has_no_first_one),
     TEST(find_shows_the_holder_of_a_key),

@@ -21,7 +21,7 @@ static void a_new_job_is_ready_and_can_be_reserved(void)
     EQ(state_of(queue, id), BIDE_STATE_GONE);
 }
 
-static void ids_rise_as_they_are_given(void)
+static void ids_ascend(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -34,7 +34,7 @@ static void ids_rise_as_they_are_given(void)
     EQ(stats_of(queue).last_id, last);
 }
 
-static void an_id_is_not_given_again_after_its_job_is_gone(void)
+static void id_of_a_deleted_job_is_not_reused(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -43,7 +43,7 @@ static void an_id_is_not_given_again_after_its_job_is_gone(void)
     CHECK(put(queue, a, "body") > first);
 }
 
-static void a_put_does_not_need_to_know_its_id(void)
+static void put_accepts_null_for_the_id(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -51,7 +51,7 @@ static void a_put_does_not_need_to_know_its_id(void)
     TEXT(take(queue, a)->body, 1, "x");
 }
 
-static void an_empty_body_is_a_body(void)
+static void body_may_be_empty(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -68,7 +68,7 @@ static void an_empty_body_is_a_body(void)
     OK(bide_delete(queue, id, job->token));
 }
 
-static void a_body_may_hold_any_bytes(void)
+static void body_may_have_any_bytes(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -91,7 +91,7 @@ static void the_body_is_copied(void)
     TEXT(take(queue, a)->body, 6, "before");
 }
 
-static void a_body_is_followed_by_a_nul_that_is_not_counted(void)
+static void body_is_followed_by_an_uncounted_nul(void)
 {
     bide *queue = open_queue("");
     uint64_t id = put(queue, fresh_topic("a"), "hello");
@@ -118,7 +118,7 @@ static void a_topic_may_have_200_bytes_of_every_legal_character(void)
     OK(bide_delete(queue, job->id, job->token));
 }
 
-static void what_a_put_says_is_shown(void)
+static void put_options_are_shown_in_the_job(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -146,7 +146,7 @@ static void what_a_put_says_is_shown(void)
     BETWEEN(job->created_ms, start_ms - 1, wall_ms() + 1);
 }
 
-static void a_job_begins_with_nothing_counted(void)
+static void counters_of_a_new_job_are_zero(void)
 {
     bide *queue = open_queue("");
     const bide_job *job = stat_job(queue, put(queue, fresh_topic("a"), "body"));
@@ -220,7 +220,7 @@ static void a_put_with_a_run_at_in_the_past_is_ready(void)
     EQ(topic_of(queue, a).jobs.ready, 1);
 }
 
-static void the_longest_times_are_taken(void)
+static void longest_durations_are_accepted(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -259,7 +259,7 @@ static void an_expiry_in_the_past_removes_the_job_at_once(void)
     EQ(after.total.expired - before.total.expired, 1);
 }
 
-static void put_many_takes_every_item_in_order(void)
+static void put_many_puts_items_in_order(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -281,7 +281,7 @@ static void put_many_takes_every_item_in_order(void)
     }
 }
 
-static void put_many_takes_a_thousand_jobs(void)
+static void put_many_accepts_a_thousand_jobs(void)
 {
     static bide_put_item items[BIDE_BATCH_JOBS];
     bide *queue = open_queue("");
@@ -293,7 +293,7 @@ static void put_many_takes_a_thousand_jobs(void)
     EQ(items[999].status, BIDE_OK);
 }
 
-static void a_refused_item_does_not_disturb_the_others(void)
+static void rejected_item_does_not_affect_the_others(void)
 {
     bide *queue = open_queue("max_job_size=10");
     const char *a = fresh_topic("a");
@@ -333,7 +333,7 @@ static void put_many_takes_its_own_reference_to_a_buffer(void)
     }
 }
 
-static void put_many_serves_who_waits_after_the_last_item(void)
+static void put_many_serves_waiting_calls_after_the_last_item(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -365,7 +365,7 @@ static void the_items_of_put_many_may_go_to_different_topics(void)
     EQ(take(queue, b)->id, items[2].id);
 }
 
-static void a_refused_put_uses_up_no_id(void)
+static void rejected_put_uses_no_id(void)
 {
     bide *queue = open_queue("max_job_size=10");
     const char *a = fresh_topic("a");
@@ -380,7 +380,7 @@ static void a_refused_put_uses_up_no_id(void)
     EQ(topic_of(queue, a).total.puts, 1);
 }
 
-static void refusals_are_looked_for_in_order(void)
+static void errors_are_checked_in_the_documented_order(void)
 {
     bide *queue = open_queue("max_job_size=10&max_jobs_per_topic=1");
     const char *a = fresh_topic("a");
@@ -399,31 +399,31 @@ static void refusals_are_looked_for_in_order(void)
 
 static const struct test tests[] = {
     TEST(a_new_job_is_ready_and_can_be_reserved),
-    TEST(ids_rise_as_they_are_given),
-    TEST(an_id_is_not_given_again_after_its_job_is_gone),
-    TEST(a_put_does_not_need_to_know_its_id),
-    TEST(an_empty_body_is_a_body),
-    TEST(a_body_may_hold_any_bytes),
+    TEST(ids_ascend),
+    TEST(id_of_a_deleted_job_is_not_reused),
+    TEST(put_accepts_null_for_the_id),
+    TEST(body_may_be_empty),
+    TEST(body_may_have_any_bytes),
     TEST(the_body_is_copied),
-    TEST(a_body_is_followed_by_a_nul_that_is_not_counted),
+    TEST(body_is_followed_by_an_uncounted_nul),
     TEST(a_topic_may_have_200_bytes_of_every_legal_character),
-    TEST(what_a_put_says_is_shown),
-    TEST(a_job_begins_with_nothing_counted),
+    TEST(put_options_are_shown_in_the_job),
+    TEST(counters_of_a_new_job_are_zero),
     TEST(a_ttr_of_0_is_the_default),
     TEST(the_smallest_and_the_largest_priority_are_kept),
     TEST(a_put_with_a_delay_is_delayed),
     TEST(a_put_with_a_run_at_in_the_future_is_delayed),
     TEST(a_put_with_a_run_at_in_the_past_is_ready),
-    TEST(the_longest_times_are_taken),
+    TEST(longest_durations_are_accepted),
     TEST(an_expiry_in_the_past_removes_the_job_at_once),
-    TEST(put_many_takes_every_item_in_order),
-    TEST(put_many_takes_a_thousand_jobs),
-    TEST(a_refused_item_does_not_disturb_the_others),
+    TEST(put_many_puts_items_in_order),
+    TEST(put_many_accepts_a_thousand_jobs),
+    TEST(rejected_item_does_not_affect_the_others),
     TEST(put_many_takes_its_own_reference_to_a_buffer),
-    TEST(put_many_serves_who_waits_after_the_last_item),
+    TEST(put_many_serves_waiting_calls_after_the_last_item),
     TEST(the_items_of_put_many_may_go_to_different_topics),
-    TEST(a_refused_put_uses_up_no_id),
-    TEST(refusals_are_looked_for_in_order),
+    TEST(rejected_put_uses_no_id),
+    TEST(errors_are_checked_in_the_documented_order),
 };
 
 const struct theme put_theme = {"put", tests, COUNT(tests)};

@@ -13,7 +13,7 @@ static bide *open_here(void)
 }
 
 /* The same queue goes on, without having been told. */
-static void a_client_goes_on_when_its_server_has_come_back(void)
+static void client_continues_after_a_server_restart(void)
 {
     bide *queue = open_here();
     const char *a = fresh_topic("a");
@@ -28,7 +28,7 @@ static void a_client_goes_on_when_its_server_has_come_back(void)
     }
 }
 
-static void a_call_waits_for_a_server_that_comes_back_in_time(void)
+static void call_waits_for_a_restarting_server(void)
 {
     bide *queue = open_here();
     const char *a = fresh_topic("a");
@@ -45,7 +45,7 @@ static void a_call_waits_for_a_server_that_comes_back_in_time(void)
     EQ(take(queue, a)->id, waiter->op.put.id);
 }
 
-static void what_waits_is_served_by_the_server_that_has_come_back(void)
+static void waiting_calls_are_served_after_a_server_restart(void)
 {
     bide *queue = open_here();
     bide_cq *cq = new_cq();
@@ -61,7 +61,7 @@ static void what_waits_is_served_by_the_server_that_has_come_back(void)
     OK(bide_delete(queue, id, reserve->job.token));
 }
 
-static void a_wait_without_a_server_ends_in_time_and_says_so(void)
+static void wait_without_a_server_times_out_with_a_reason(void)
 {
     bide *queue = open_here();
     const char *a = fresh_topic("a");
@@ -136,7 +136,7 @@ static void a_lease_outlives_an_orderly_restart_of_its_server(void)
     }
 }
 
-static void a_lease_that_runs_out_after_a_restart_is_a_lost_ttr(void)
+static void lease_that_expires_after_a_restart_counts_as_timeout(void)
 {
     bide *queue = open_here();
     const char *a = fresh_topic("a");
@@ -161,7 +161,7 @@ static void a_lease_that_runs_out_after_a_restart_is_a_lost_ttr(void)
 }
 
 /* What was left at the stop is left at the start: the time in between is not the holder's. */
-static void the_time_without_a_server_is_not_taken_from_a_lease(void)
+static void downtime_does_not_shorten_a_lease(void)
 {
     bide *queue = open_here();
     const char *a = fresh_topic("a");
@@ -232,7 +232,7 @@ static void a_cancelled_job_is_removed_by_its_holder_after_a_restart(void)
     EQ(state_of(queue, kept), BIDE_STATE_DONE);
 }
 
-static void a_feed_goes_on_and_tells_that_something_was_lost(void)
+static void subscription_continues_and_reports_lost_events(void)
 {
     bide *queue = open_here();
     const char *a = fresh_topic("a");
@@ -305,7 +305,7 @@ static void compare(struct worker *worker)
 }
 
 /* Without a file nothing is left of what was put before the last start, and nothing is there twice. */
-static void what_was_acknowledged_survives_and_nothing_is_put_twice(void)
+static void acknowledged_puts_survive_and_none_is_duplicated(void)
 {
     static struct worker workers[WORKERS];
     static const char *const tags[WORKERS] = {"a", "b", "c", "d"};
@@ -335,18 +335,18 @@ static void what_was_acknowledged_survives_and_nothing_is_put_twice(void)
 }
 
 static const struct test tests[] = {
-    TEST(a_client_goes_on_when_its_server_has_come_back),
-    TEST(a_call_waits_for_a_server_that_comes_back_in_time),
-    TEST(what_waits_is_served_by_the_server_that_has_come_back),
-    TEST(a_wait_without_a_server_ends_in_time_and_says_so),
+    TEST(client_continues_after_a_server_restart),
+    TEST(call_waits_for_a_restarting_server),
+    TEST(waiting_calls_are_served_after_a_server_restart),
+    TEST(wait_without_a_server_times_out_with_a_reason),
     TEST(a_lease_of_a_server_that_was_killed_is_lost),
     TEST(a_lease_outlives_an_orderly_restart_of_its_server),
-    TEST(a_lease_that_runs_out_after_a_restart_is_a_lost_ttr),
-    TEST(the_time_without_a_server_is_not_taken_from_a_lease),
+    TEST(lease_that_expires_after_a_restart_counts_as_timeout),
+    TEST(downtime_does_not_shorten_a_lease),
     TEST(a_lease_does_not_outlive_a_crash_that_follows_a_restart),
     TEST(a_cancelled_job_is_removed_by_its_holder_after_a_restart),
-    TEST(a_feed_goes_on_and_tells_that_something_was_lost),
-    TEST(what_was_acknowledged_survives_and_nothing_is_put_twice),
+    TEST(subscription_continues_and_reports_lost_events),
+    TEST(acknowledged_puts_survive_and_none_is_duplicated),
 };
 
 const struct theme reconnect_theme = {"reconnect", tests, COUNT(tests)};

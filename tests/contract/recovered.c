@@ -33,7 +33,7 @@ static void a_wait_for_the_end_of_the_loading_ends_with_it(void)
     BACKLOG_IS_WHOLE(backlog, queue);
 }
 
-static void a_wait_that_is_over_before_the_loading_says_how_far_it_has_come(void)
+static void wait_recovered_times_out_with_progress(void)
 {
     struct backlog *backlog = new_backlog();
     for (int64_t timeout_ms = 0; timeout_ms < 3; timeout_ms++) {
@@ -108,7 +108,7 @@ static void forget_what_was_told(uint64_t total)
     told.total = total;
 }
 
-static void the_phases_are_told_in_order_and_the_end_once(void)
+static void phases_are_reported_in_order_and_the_end_once(void)
 {
     struct backlog *backlog = new_backlog();
     bide_options options = BIDE_OPTIONS_INIT;
@@ -130,7 +130,7 @@ static void the_phases_are_told_in_order_and_the_end_once(void)
     }
 }
 
-static void nothing_is_told_after_the_close(void)
+static void no_progress_is_reported_after_close(void)
 {
     struct backlog *backlog = new_backlog();
     bide_options options = BIDE_OPTIONS_INIT;
@@ -159,7 +159,7 @@ static void *wait_for_the_end(void *arg)
     return NULL;
 }
 
-static void a_shutdown_answers_whoever_waits_for_the_loading(void)
+static void shutdown_completes_waits_for_recovery(void)
 {
     struct backlog *backlog = new_backlog();
     for (int round = 0; round < 5; round++) {
@@ -174,7 +174,7 @@ static void a_shutdown_answers_whoever_waits_for_the_loading(void)
     }
 }
 
-static void the_wait_is_an_op_like_others(void)
+static void wait_recovered_can_be_submitted_as_an_op(void)
 {
     struct backlog *backlog = new_backlog();
     bide_cq *cq = new_cq();
@@ -203,12 +203,12 @@ static void the_wait_is_an_op_like_others(void)
 
 static const struct test tests[] = {
     TEST(a_wait_for_the_end_of_the_loading_ends_with_it),
-    TEST(a_wait_that_is_over_before_the_loading_says_how_far_it_has_come),
+    TEST(wait_recovered_times_out_with_progress),
     TEST(a_queue_without_jobs_recovers_too),
-    TEST(the_phases_are_told_in_order_and_the_end_once),
-    TEST(nothing_is_told_after_the_close),
-    TEST(a_shutdown_answers_whoever_waits_for_the_loading),
-    TEST(the_wait_is_an_op_like_others),
+    TEST(phases_are_reported_in_order_and_the_end_once),
+    TEST(no_progress_is_reported_after_close),
+    TEST(shutdown_completes_waits_for_recovery),
+    TEST(wait_recovered_can_be_submitted_as_an_op),
 };
 
 const struct theme recovered_theme = {"recovered", tests, COUNT(tests)};

@@ -19,7 +19,7 @@ static void a_smaller_priority_comes_first_then_a_smaller_id(void)
     nothing_ready(queue, a);
 }
 
-static void a_job_that_comes_back_stands_where_its_id_belongs(void)
+static void released_job_keeps_its_place_by_id(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -29,7 +29,7 @@ static void a_job_that_comes_back_stands_where_its_id_belongs(void)
     EQ(take(queue, a)->id, second);
 }
 
-static void nothing_ready_times_out_at_once_with_a_timeout_of_0(void)
+static void reserve_with_timeout_0_does_not_wait(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -67,7 +67,7 @@ static void *reserve_blocked(void *arg)
     return NULL;
 }
 
-static void a_waiting_reserve_gets_the_job_that_comes(void)
+static void waiting_reserve_gets_a_new_job(void)
 {
     bide *queue = open_queue("");
     struct blocked blocked = {queue, fresh_topic("a"), {0}};
@@ -82,7 +82,7 @@ static void a_waiting_reserve_gets_the_job_that_comes(void)
     bide_job_clear(&blocked.job);
 }
 
-static void who_waits_longest_is_served_first(void)
+static void longest_waiting_call_is_served_first(void)
 {
     bide *queue = open_queue("");
     bide_cq *cq = new_cq();
@@ -101,7 +101,7 @@ static void who_waits_longest_is_served_first(void)
     }
 }
 
-static void who_waits_longest_is_served_first_across_several_topics(void)
+static void longest_waiting_call_is_served_first_across_topics(void)
 {
     bide *queue = open_queue("");
     bide_cq *cq = new_cq();
@@ -127,7 +127,7 @@ static void who_waits_longest_is_served_first_across_several_topics(void)
     EQ(second->job.id, id);
 }
 
-static void a_served_reserve_waits_for_its_other_topics_no_longer(void)
+static void served_reserve_stops_waiting_for_its_other_topics(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a"), *b = fresh_topic("b");
@@ -143,7 +143,7 @@ static void a_served_reserve_waits_for_its_other_topics_no_longer(void)
     EQ(topic_of(queue, b).waiting, 0);
 }
 
-static void a_job_that_comes_back_goes_to_who_waits(void)
+static void released_job_goes_to_a_waiting_call(void)
 {
     bide *queue = open_queue("");
     bide_cq *cq = new_cq();
@@ -170,7 +170,7 @@ static void a_job_that_comes_back_goes_to_who_waits(void)
     EQ(next->job.id, id);
 }
 
-static void a_topic_exists_while_somebody_waits_for_it(void)
+static void topic_exists_while_a_call_waits_for_it(void)
 {
     bide *queue = open_queue("");
     bide_cq *cq = new_cq();
@@ -184,7 +184,7 @@ static void a_topic_exists_while_somebody_waits_for_it(void)
     CHECK(!topic_exists(queue, a));
 }
 
-static void a_batch_takes_what_is_ready_in_order(void)
+static void batch_reserve_takes_ready_jobs_in_order(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -204,7 +204,7 @@ static void a_batch_takes_what_is_ready_in_order(void)
     clear_jobs(jobs, 3);
 }
 
-static void a_batch_takes_no_more_than_it_asks_for(void)
+static void batch_reserve_takes_at_most_its_maximum(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -219,7 +219,7 @@ static void a_batch_takes_no_more_than_it_asks_for(void)
     clear_jobs(jobs, 2);
 }
 
-static void a_batch_waits_only_for_its_first_job(void)
+static void batch_reserve_waits_only_for_its_first_job(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -237,7 +237,7 @@ static void a_batch_waits_only_for_its_first_job(void)
     clear_jobs(jobs, 3);
 }
 
-static void a_batch_may_take_a_thousand_jobs(void)
+static void batch_reserve_may_take_a_thousand_jobs(void)
 {
     static bide_put_item items[BIDE_BATCH_JOBS];
     static bide_job jobs[BIDE_BATCH_JOBS];
@@ -257,7 +257,7 @@ static void a_batch_may_take_a_thousand_jobs(void)
     clear_jobs(jobs, COUNT(jobs));
 }
 
-static void a_topic_that_is_named_twice_is_waited_for_once(void)
+static void topic_named_twice_is_waited_for_once(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -310,7 +310,7 @@ static void a_reservation_is_shown_and_counted(void)
     EQ(topic_of(queue, a).jobs.reserved, 1);
 }
 
-static void no_token_is_given_twice(void)
+static void tokens_are_unique(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -326,7 +326,7 @@ static void no_token_is_given_twice(void)
     }
 }
 
-static void a_given_job_is_taken_in_any_state_but_reserved_and_done(void)
+static void reserve_job_takes_any_state_but_reserved_and_done(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -349,7 +349,7 @@ static void a_given_job_is_taken_in_any_state_but_reserved_and_done(void)
     EQ(untouched.id, 0);
 }
 
-static void a_given_job_is_taken_out_of_the_middle(void)
+static void reserve_job_takes_a_job_from_the_middle_of_the_queue(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -360,7 +360,7 @@ static void a_given_job_is_taken_out_of_the_middle(void)
     nothing_ready(queue, a);
 }
 
-static void a_given_job_is_taken_from_a_paused_topic(void)
+static void reserve_job_takes_a_job_of_a_paused_topic(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -384,7 +384,7 @@ static void put_limited(bide *queue, const char *topic, int count)
     nap_ms(2500);
 }
 
-static void a_reserve_that_is_stored_is_answered_though_nothing_else_happens(void)
+static void stored_reserve_completes_without_further_ops(void)
 {
     bide *queue = open_queue("");
     bide_cq *cq = new_cq();
@@ -401,7 +401,7 @@ static void a_reserve_that_is_stored_is_answered_though_nothing_else_happens(voi
     }
 }
 
-static void a_finish_and_reserve_is_answered_though_nothing_else_happens(void)
+static void finish_and_reserve_completes_without_further_ops(void)
 {
     bide *queue = open_queue("");
     bide_cq *cq = new_cq();
@@ -423,28 +423,28 @@ static void a_finish_and_reserve_is_answered_though_nothing_else_happens(void)
 
 static const struct test tests[] = {
     TEST(a_smaller_priority_comes_first_then_a_smaller_id),
-    TEST(a_job_that_comes_back_stands_where_its_id_belongs),
-    TEST(nothing_ready_times_out_at_once_with_a_timeout_of_0),
+    TEST(released_job_keeps_its_place_by_id),
+    TEST(reserve_with_timeout_0_does_not_wait),
     TEST(a_reserve_waits_for_its_whole_timeout),
-    TEST(a_waiting_reserve_gets_the_job_that_comes),
-    TEST(who_waits_longest_is_served_first),
-    TEST(who_waits_longest_is_served_first_across_several_topics),
-    TEST(a_served_reserve_waits_for_its_other_topics_no_longer),
-    TEST(a_job_that_comes_back_goes_to_who_waits),
-    TEST(a_topic_exists_while_somebody_waits_for_it),
-    TEST(a_batch_takes_what_is_ready_in_order),
-    TEST(a_batch_takes_no_more_than_it_asks_for),
-    TEST(a_batch_waits_only_for_its_first_job),
-    TEST(a_batch_may_take_a_thousand_jobs),
-    TEST(a_topic_that_is_named_twice_is_waited_for_once),
+    TEST(waiting_reserve_gets_a_new_job),
+    TEST(longest_waiting_call_is_served_first),
+    TEST(longest_waiting_call_is_served_first_across_topics),
+    TEST(served_reserve_stops_waiting_for_its_other_topics),
+    TEST(released_job_goes_to_a_waiting_call),
+    TEST(topic_exists_while_a_call_waits_for_it),
+    TEST(batch_reserve_takes_ready_jobs_in_order),
+    TEST(batch_reserve_takes_at_most_its_maximum),
+    TEST(batch_reserve_waits_only_for_its_first_job),
+    TEST(batch_reserve_may_take_a_thousand_jobs),
+    TEST(topic_named_twice_is_waited_for_once),
     TEST(a_reserve_may_name_many_topics),
     TEST(a_reservation_is_shown_and_counted),
-    TEST(no_token_is_given_twice),
-    TEST(a_given_job_is_taken_in_any_state_but_reserved_and_done),
-    TEST(a_given_job_is_taken_out_of_the_middle),
-    TEST(a_given_job_is_taken_from_a_paused_topic),
-    TEST(a_reserve_that_is_stored_is_answered_though_nothing_else_happens),
-    TEST(a_finish_and_reserve_is_answered_though_nothing_else_happens),
+    TEST(tokens_are_unique),
+    TEST(reserve_job_takes_any_state_but_reserved_and_done),
+    TEST(reserve_job_takes_a_job_from_the_middle_of_the_queue),
+    TEST(reserve_job_takes_a_job_of_a_paused_topic),
+    TEST(stored_reserve_completes_without_further_ops),
+    TEST(finish_and_reserve_completes_without_further_ops),
 };
 
 const struct theme reserve_theme = {"reserve", tests, COUNT(tests)};

@@ -42,7 +42,7 @@ static bide *comes_back(struct where at, const struct memory *memory, bide *queu
 
 /* ---- what a put says ---- */
 
-static void bodies_of_every_size_come_back(void)
+static void bodies_of_every_size_are_restored(void)
 {
     static const size_t sizes[] = {0, 1, 511, 512, 513, 4095, 4096, 4097, 65534, 65535};
     static unsigned char body[65535];
@@ -64,7 +64,7 @@ static void bodies_of_every_size_come_back(void)
     }
 }
 
-static void the_largest_body_that_is_allowed_comes_back(void)
+static void largest_allowed_body_is_restored(void)
 {
     static char body[4 << 20];
     bide *queue = open_queue("max_job_size=4MiB");
@@ -80,7 +80,7 @@ static void the_largest_body_that_is_allowed_comes_back(void)
     CHECK(memcmp(job->body, body, sizeof body) == 0);
 }
 
-static void everything_that_a_put_says_comes_back(void)
+static void put_options_are_restored(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -111,7 +111,7 @@ static void everything_that_a_put_says_comes_back(void)
     COMES_BACK(&memory, queue);
 }
 
-static void names_of_every_length_and_character_come_back(void)
+static void names_of_every_length_and_character_are_restored(void)
 {
     bide *queue = open_queue("");
     struct memory memory = {0};
@@ -156,7 +156,7 @@ static uint64_t put_old(bide *queue, const char *topic)
     return id;
 }
 
-static void a_job_in_every_state_comes_back_with_its_counters_times_and_texts(void)
+static void jobs_in_every_state_are_restored_with_all_fields(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -180,7 +180,7 @@ static void a_job_in_every_state_comes_back_with_its_counters_times_and_texts(vo
     CHECK(memcmp(&topic.jobs, &jobs, sizeof jobs) == 0);
 }
 
-static void a_ttr_that_ran_out_is_still_counted(void)
+static void expired_lease_is_still_counted(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -195,7 +195,7 @@ static void a_ttr_that_ran_out_is_still_counted(void)
     EQ(stat_job(queue, id)->state, BIDE_STATE_READY);
 }
 
-static void numbers_and_texts_at_their_ends_come_back(void)
+static void extreme_numbers_and_texts_are_restored(void)
 {
     bide *queue = open_queue("max_error_size=5000");
     struct memory memory = {0};
@@ -219,7 +219,7 @@ static void numbers_and_texts_at_their_ends_come_back(void)
     COMES_BACK(&memory, queue);
 }
 
-static void results_come_back_empty_or_none_or_large(void)
+static void results_of_every_size_are_restored(void)
 {
     static char large[64 << 10];
     bide *queue = open_queue("");
@@ -247,7 +247,7 @@ static void results_come_back_empty_or_none_or_large(void)
     }
 }
 
-static void what_was_changed_from_outside_stays_changed(void)
+static void administrative_changes_are_restored(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a"), *b = fresh_topic("b");
@@ -273,7 +273,7 @@ static void what_was_changed_from_outside_stays_changed(void)
 
 /* ---- what is gone stays gone ---- */
 
-static void what_has_ended_does_not_come_back(void)
+static void ended_jobs_are_not_restored(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a"), *b = fresh_topic("b");
@@ -303,7 +303,7 @@ static void what_has_ended_does_not_come_back(void)
     }
 }
 
-static void a_topic_that_was_only_referenced_does_not_come_back(void)
+static void topic_that_was_only_referenced_is_not_restored(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a"), *b = fresh_topic("b");
@@ -316,7 +316,7 @@ static void a_topic_that_was_only_referenced_does_not_come_back(void)
     CODE(bide_topic_ref(queue, b, -1), BIDE_EINVAL);
 }
 
-static void the_counters_of_the_queue_begin_anew(void)
+static void queue_counters_start_at_zero(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -334,18 +334,18 @@ static void the_counters_of_the_queue_begin_anew(void)
 }
 
 static const struct test tests[] = {
-    TEST(bodies_of_every_size_come_back),
-    TEST(the_largest_body_that_is_allowed_comes_back),
-    TEST(everything_that_a_put_says_comes_back),
-    TEST(names_of_every_length_and_character_come_back),
-    TEST(a_job_in_every_state_comes_back_with_its_counters_times_and_texts),
-    TEST(a_ttr_that_ran_out_is_still_counted),
-    TEST(numbers_and_texts_at_their_ends_come_back),
-    TEST(results_come_back_empty_or_none_or_large),
-    TEST(what_was_changed_from_outside_stays_changed),
-    TEST(what_has_ended_does_not_come_back),
-    TEST(a_topic_that_was_only_referenced_does_not_come_back),
-    TEST(the_counters_of_the_queue_begin_anew),
+    TEST(bodies_of_every_size_are_restored),
+    TEST(largest_allowed_body_is_restored),
+    TEST(put_options_are_restored),
+    TEST(names_of_every_length_and_character_are_restored),
+    TEST(jobs_in_every_state_are_restored_with_all_fields),
+    TEST(expired_lease_is_still_counted),
+    TEST(extreme_numbers_and_texts_are_restored),
+    TEST(results_of_every_size_are_restored),
+    TEST(administrative_changes_are_restored),
+    TEST(ended_jobs_are_not_restored),
+    TEST(topic_that_was_only_referenced_is_not_restored),
+    TEST(queue_counters_start_at_zero),
 };
 
 const struct theme restart_theme = {"restart", tests, COUNT(tests)};

@@ -33,7 +33,7 @@ static void refused(struct where at, bide *queue, uint64_t id, uint64_t token, i
     check_equal(at, touch.status, want, "the status of the touch");
 }
 
-static void a_reserved_job_is_ready_and_its_token_is_refused(void)
+static void reserved_job_is_ready_and_its_token_is_rejected(void)
 {
     if (!is_in_process())
         return; /* the server keeps leases */
@@ -51,7 +51,7 @@ static void a_reserved_job_is_ready_and_its_token_is_refused(void)
     EQ(state_of(queue, id), BIDE_STATE_READY);
 }
 
-static void a_new_holder_is_not_hurt_by_the_one_before_the_restart(void)
+static void old_token_cannot_affect_a_lease_after_the_restart(void)
 {
     if (!is_in_process())
         return; /* the server keeps leases */
@@ -77,7 +77,7 @@ static void a_new_holder_is_not_hurt_by_the_one_before_the_restart(void)
     REFUSED(queue, id, tokens[4], BIDE_NOT_FOUND);
 }
 
-static void a_job_that_was_reserved_from_every_state_is_there_again(void)
+static void job_reserved_from_any_state_is_restored(void)
 {
     if (!is_in_process())
         return; /* the server keeps leases */
@@ -116,7 +116,7 @@ static void a_cancelled_job_that_was_reserved_is_gone(void)
 }
 
 /* The reservation has ended the expiry for good: the work may be half done. */
-static void a_job_that_was_reserved_once_does_not_expire_after_a_restart(void)
+static void job_reserved_once_does_not_expire_after_a_restart(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a"), *b = fresh_topic("b");
@@ -140,7 +140,7 @@ static void a_job_that_was_reserved_once_does_not_expire_after_a_restart(void)
 }
 
 /* Whoever closes in order has not been killed by the job. */
-static void a_close_is_no_failure_of_a_job_with_a_limit_that_is_still_held(void)
+static void close_does_not_count_as_failure_of_held_jobs(void)
 {
     if (!is_in_process())
         return; /* the server keeps leases */
@@ -190,7 +190,7 @@ static void take_again(bide *queue)
     note->token = job->token;
 }
 
-static void a_job_without_a_limit_outlives_any_number_of_bad_ends(void)
+static void job_without_a_limit_survives_any_number_of_crashes(void)
 {
     char location[LOCATION_SIZE];
     take_note();
@@ -222,7 +222,7 @@ static void put_limited_and_take(bide *queue)
     note->token = take(queue, fresh_topic("a"))->token;
 }
 
-static void a_job_that_ends_its_process_is_buried_at_its_limit(void)
+static void job_that_crashes_its_process_is_buried_at_its_limit(void)
 {
     char location[LOCATION_SIZE];
     take_note();
@@ -263,7 +263,7 @@ static void leave_open(bide *queue)
     CHECK(stats_of(queue).last_id > 0);
 }
 
-static void a_bad_end_is_counted_once_whatever_comes_after(void)
+static void crash_is_counted_once(void)
 {
     char location[LOCATION_SIZE];
     take_note();
@@ -299,7 +299,7 @@ static void give_back_what_was_taken(bide *queue)
     OK(bide_done(queue, note->id, take_job(queue, note->id)->token, NULL, 0, 3600000));
 }
 
-static void a_job_that_was_given_back_in_time_has_not_failed(void)
+static void job_given_back_before_a_crash_has_not_failed(void)
 {
     static const bide_state states[] = {BIDE_STATE_READY, BIDE_STATE_READY, BIDE_STATE_DELAYED,
                                         BIDE_STATE_DONE};
@@ -339,7 +339,7 @@ static void change_everything(bide *queue)
     OK(bide_pause(queue, a, BIDE_FOREVER));
 }
 
-static void what_was_answered_survives_a_bad_end(void)
+static void acknowledged_changes_survive_a_crash(void)
 {
     static const bide_state states[] = {BIDE_STATE_BURIED, BIDE_STATE_DONE,   BIDE_STATE_DELAYED,
                                         BIDE_STATE_READY,  BIDE_STATE_GONE,   BIDE_STATE_GONE,
@@ -362,17 +362,17 @@ static void what_was_answered_survives_a_bad_end(void)
 }
 
 static const struct test tests[] = {
-    TEST(a_reserved_job_is_ready_and_its_token_is_refused),
-    TEST(a_new_holder_is_not_hurt_by_the_one_before_the_restart),
-    TEST(a_job_that_was_reserved_from_every_state_is_there_again),
+    TEST(reserved_job_is_ready_and_its_token_is_rejected),
+    TEST(old_token_cannot_affect_a_lease_after_the_restart),
+    TEST(job_reserved_from_any_state_is_restored),
     TEST(a_cancelled_job_that_was_reserved_is_gone),
-    TEST(a_job_that_was_reserved_once_does_not_expire_after_a_restart),
-    TEST(a_close_is_no_failure_of_a_job_with_a_limit_that_is_still_held),
-    TEST(a_job_without_a_limit_outlives_any_number_of_bad_ends),
-    TEST(a_job_that_ends_its_process_is_buried_at_its_limit),
-    TEST(a_bad_end_is_counted_once_whatever_comes_after),
-    TEST(a_job_that_was_given_back_in_time_has_not_failed),
-    TEST(what_was_answered_survives_a_bad_end),
+    TEST(job_reserved_once_does_not_expire_after_a_restart),
+    TEST(close_does_not_count_as_failure_of_held_jobs),
+    TEST(job_without_a_limit_survives_any_number_of_crashes),
+    TEST(job_that_crashes_its_process_is_buried_at_its_limit),
+    TEST(crash_is_counted_once),
+    TEST(job_given_back_before_a_crash_has_not_failed),
+    TEST(acknowledged_changes_survive_a_crash),
 };
 
 const struct theme restart_lease_theme = {"restartlease", tests, COUNT(tests)};

@@ -19,7 +19,7 @@ static int by_priority_and_id(const void *a, const void *b)
     return one->id < two->id ? -1 : one->id > two->id;
 }
 
-static void thousands_of_jobs_come_by_priority_and_id(void)
+static void thousands_of_jobs_keep_their_order(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -120,7 +120,7 @@ static void kick_takes_the_oldest_burial_first_across_restarts(void)
     CHECK(!topic_exists(queue, a));
 }
 
-static void what_was_done_longest_ago_goes_first_after_a_restart(void)
+static void oldest_result_is_dropped_first_after_a_restart(void)
 {
     enum { DONE = 20 };
     bide *queue = open_queue("");
@@ -145,7 +145,7 @@ static void what_was_done_longest_ago_goes_first_after_a_restart(void)
     }
 }
 
-static void delayed_jobs_come_in_the_order_of_their_times(void)
+static void delayed_jobs_keep_the_order_of_their_due_times(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -181,7 +181,7 @@ static void put_and_delete(bide *queue)
         OK(bide_delete(queue, put(queue, fresh_topic("a"), "body"), 0));
 }
 
-static void an_id_is_never_given_twice(void)
+static void id_is_never_reused(void)
 {
     char location[LOCATION_SIZE];
     uint64_t last = 0;
@@ -204,7 +204,7 @@ static void an_id_is_never_given_twice(void)
     }
 }
 
-static void limits_count_what_was_loaded(void)
+static void limits_count_loaded_jobs(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -243,12 +243,12 @@ static void more_jobs_and_topics_than_are_allowed_now_are_loaded(void)
 }
 
 static const struct test tests[] = {
-    TEST(thousands_of_jobs_come_by_priority_and_id),
+    TEST(thousands_of_jobs_keep_their_order),
     TEST(kick_takes_the_oldest_burial_first_across_restarts),
-    TEST(what_was_done_longest_ago_goes_first_after_a_restart),
-    TEST(delayed_jobs_come_in_the_order_of_their_times),
-    TEST(an_id_is_never_given_twice),
-    TEST(limits_count_what_was_loaded),
+    TEST(oldest_result_is_dropped_first_after_a_restart),
+    TEST(delayed_jobs_keep_the_order_of_their_due_times),
+    TEST(id_is_never_reused),
+    TEST(limits_count_loaded_jobs),
     TEST(more_jobs_and_topics_than_are_allowed_now_are_loaded),
 };
 

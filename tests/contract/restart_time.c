@@ -6,7 +6,7 @@
 
 /* ---- time that passes while nothing is open ---- */
 
-static void what_came_due_meanwhile_is_ready(void)
+static void job_that_came_due_while_closed_is_ready(void)
 {
     char location[LOCATION_SIZE];
     bide *queue = open_location(new_location(location, sizeof location), "");
@@ -27,7 +27,7 @@ static void what_came_due_meanwhile_is_ready(void)
 }
 
 /* A delay that ended is not written: the stored due time tells since when the job is ready. */
-static void what_came_due_is_ready_since_then(void)
+static void job_that_came_due_while_closed_has_its_due_time_as_ready_time(void)
 {
     char location[LOCATION_SIZE];
     bide *queue = open_location(new_location(location, sizeof location), "");
@@ -60,7 +60,7 @@ static void what_came_due_is_ready_since_then(void)
     }
 }
 
-static void what_expired_or_was_kept_long_enough_meanwhile_is_gone_and_counted(void)
+static void job_that_expired_while_closed_is_removed_and_counted(void)
 {
     char location[LOCATION_SIZE];
     bide *queue = open_location(new_location(location, sizeof location), "");
@@ -142,7 +142,7 @@ static void keys_are_held_across_restarts_and_freed_by_what_frees_them(void)
 
 /* ---- pauses ---- */
 
-static void pauses_survive_and_a_resume_does_too(void)
+static void pauses_and_resumes_are_restored(void)
 {
     bide *queue = open_queue("");
     const char *ever = fresh_topic("ever"), *timed = fresh_topic("timed");
@@ -201,7 +201,7 @@ static void try_to_open(bide *queue)
     (void)queue;
 }
 
-static void what_is_open_is_opened_again_only_by_clients(void)
+static void subscriptions_and_references_are_not_restored(void)
 {
     char location[LOCATION_SIZE];
     bide *queue = open_location(new_location(location, sizeof location), ""), *second = NULL;
@@ -222,13 +222,13 @@ static void what_is_open_is_opened_again_only_by_clients(void)
 }
 
 static const struct test tests[] = {
-    TEST(what_came_due_meanwhile_is_ready),
-    TEST(what_came_due_is_ready_since_then),
-    TEST(what_expired_or_was_kept_long_enough_meanwhile_is_gone_and_counted),
+    TEST(job_that_came_due_while_closed_is_ready),
+    TEST(job_that_came_due_while_closed_has_its_due_time_as_ready_time),
+    TEST(job_that_expired_while_closed_is_removed_and_counted),
     TEST(keys_are_held_across_restarts_and_freed_by_what_frees_them),
-    TEST(pauses_survive_and_a_resume_does_too),
+    TEST(pauses_and_resumes_are_restored),
     TEST(a_pause_that_ended_meanwhile_is_over),
-    TEST(what_is_open_is_opened_again_only_by_clients),
+    TEST(subscriptions_and_references_are_not_restored),
 };
 
 const struct theme restart_time_theme = {"restarttime", tests, COUNT(tests)};

@@ -99,7 +99,7 @@ static void a_delayed_job_is_restored_delayed(void)
     CHECK(got->run_at_wall);
 }
 
-static void a_restored_job_whose_time_has_come_is_ready(void)
+static void restored_job_that_is_due_is_ready(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a"), *b = fresh_topic("b");
@@ -156,7 +156,7 @@ static void a_done_job_is_restored_with_its_result(void)
     nothing_ready(queue, b);
 }
 
-static void a_done_job_whose_retention_is_over_is_refused(void)
+static void restore_of_an_expired_result_is_rejected(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a"), *b = fresh_topic("b");
@@ -186,7 +186,7 @@ static void order_is_kept_when_jobs_are_restored_by_id(void)
     }
 }
 
-static void a_restore_counts_as_a_put_and_serves_who_waits(void)
+static void restore_counts_as_a_put_and_serves_a_waiting_call(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a"), *b = fresh_topic("b");
@@ -199,7 +199,7 @@ static void a_restore_counts_as_a_put_and_serves_who_waits(void)
     EQ(topic_of(queue, b).total.puts, 1);
 }
 
-static void a_restore_is_refused_as_a_put_is(void)
+static void restore_has_the_limits_of_a_put(void)
 {
     bide *queue = open_queue("max_jobs_per_topic=2&max_job_size=20");
     const char *a = fresh_topic("a"), *b = fresh_topic("b");
@@ -227,7 +227,7 @@ static void a_restore_is_refused_as_a_put_is(void)
 #define NEAR(got, want) BETWEEN((got), (want)-SLACK_MS, (want) + SLACK_MS)
 
 /* As long as anybody looks at the job; for its topic it has just come. */
-static void a_restored_job_has_been_ready_since_it_was(void)
+static void restored_job_keeps_its_ready_time(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a"), *b = fresh_topic("b");
@@ -251,7 +251,7 @@ static void a_restored_job_has_been_ready_since_it_was(void)
     NEAR(take(queue, b)->ready_ms, job.ready_ms);
 }
 
-static void a_restored_job_that_comes_back_is_ready_since_then(void)
+static void restored_job_that_is_released_has_a_new_ready_time(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a"), *b = fresh_topic("b");
@@ -270,7 +270,7 @@ static void a_restored_job_that_comes_back_is_ready_since_then(void)
 }
 
 /* Released within the millisecond in which it was reserved; or claimed to be ready in the future. */
-static void odd_moments_of_a_restored_job_make_sense(void)
+static void odd_timestamps_of_a_restored_job_are_corrected(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a"), *b = fresh_topic("b");
@@ -321,17 +321,17 @@ static const struct test tests[] = {
     TEST(a_restored_job_has_a_new_id_and_the_old_content),
     TEST(a_restored_job_keeps_its_counters_and_texts),
     TEST(a_delayed_job_is_restored_delayed),
-    TEST(a_restored_job_whose_time_has_come_is_ready),
+    TEST(restored_job_that_is_due_is_ready),
     TEST(a_buried_job_is_restored_buried),
     TEST(a_reserved_job_is_restored_ready),
     TEST(a_done_job_is_restored_with_its_result),
-    TEST(a_done_job_whose_retention_is_over_is_refused),
+    TEST(restore_of_an_expired_result_is_rejected),
     TEST(order_is_kept_when_jobs_are_restored_by_id),
-    TEST(a_restore_counts_as_a_put_and_serves_who_waits),
-    TEST(a_restore_is_refused_as_a_put_is),
-    TEST(a_restored_job_has_been_ready_since_it_was),
-    TEST(a_restored_job_that_comes_back_is_ready_since_then),
-    TEST(odd_moments_of_a_restored_job_make_sense),
+    TEST(restore_counts_as_a_put_and_serves_a_waiting_call),
+    TEST(restore_has_the_limits_of_a_put),
+    TEST(restored_job_keeps_its_ready_time),
+    TEST(restored_job_that_is_released_has_a_new_ready_time),
+    TEST(odd_timestamps_of_a_restored_job_are_corrected),
     TEST(the_snapshot_may_be_cleared_after_the_restore),
     TEST(a_restored_job_takes_as_much_memory_as_a_put_one),
 };

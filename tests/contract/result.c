@@ -66,7 +66,7 @@ static void a_result_may_be_empty(void)
     bide_buf_unref(result);
 }
 
-static void a_result_may_hold_any_bytes(void)
+static void result_may_have_any_bytes(void)
 {
     bide *queue = open_queue("");
     unsigned char all[256];
@@ -79,7 +79,7 @@ static void a_result_may_hold_any_bytes(void)
     CHECK(memcmp(job->result, all, sizeof all) == 0);
 }
 
-static void done_with_nothing_to_retain_forgets_the_job(void)
+static void done_without_retention_removes_the_job(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -95,7 +95,7 @@ static void done_with_nothing_to_retain_forgets_the_job(void)
     CHECK(!topic_exists(queue, a));
 }
 
-static void retention_is_what_the_put_said_unless_done_says_otherwise(void)
+static void retention_of_done_overrides_that_of_put(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -112,7 +112,7 @@ static void retention_is_what_the_put_said_unless_done_says_otherwise(void)
     EQ(state_of(queue, gone), BIDE_STATE_GONE);
 }
 
-static void done_twice_is_refused(void)
+static void second_done_is_rejected(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -126,7 +126,7 @@ static void done_twice_is_refused(void)
     EQ(topic_of(queue, a).total.dones, 1);
 }
 
-static void a_done_job_is_not_reserved_or_kicked_any_more(void)
+static void done_job_is_not_reserved_or_kicked(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -163,7 +163,7 @@ static void the_result_of_an_earlier_failure_keeps_its_error(void)
     EQ(job->reserves, 2);
 }
 
-static void max_done_per_topic_drops_the_one_done_longest_ago(void)
+static void max_done_per_topic_drops_the_oldest_result(void)
 {
     bide *queue = open_queue("max_done_per_topic=3");
     const char *a = fresh_topic("a"), *b = fresh_topic("b");
@@ -192,14 +192,14 @@ static const struct test tests[] = {
     TEST(the_result_can_be_fetched_alone),
     TEST(only_a_done_job_has_a_result),
     TEST(a_result_may_be_empty),
-    TEST(a_result_may_hold_any_bytes),
-    TEST(done_with_nothing_to_retain_forgets_the_job),
-    TEST(retention_is_what_the_put_said_unless_done_says_otherwise),
-    TEST(done_twice_is_refused),
-    TEST(a_done_job_is_not_reserved_or_kicked_any_more),
+    TEST(result_may_have_any_bytes),
+    TEST(done_without_retention_removes_the_job),
+    TEST(retention_of_done_overrides_that_of_put),
+    TEST(second_done_is_rejected),
+    TEST(done_job_is_not_reserved_or_kicked),
     TEST(a_done_job_does_not_count_against_the_limit_of_its_topic),
     TEST(the_result_of_an_earlier_failure_keeps_its_error),
-    TEST(max_done_per_topic_drops_the_one_done_longest_ago),
+    TEST(max_done_per_topic_drops_the_oldest_result),
 };
 
 const struct theme result_theme = {"result", tests, COUNT(tests)};

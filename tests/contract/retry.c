@@ -14,7 +14,7 @@ static int64_t fail_once(bide *queue, uint64_t id, int64_t retry_in_ms)
     return state == BIDE_STATE_BURIED ? -1 : delay_ms;
 }
 
-static void without_a_limit_failures_are_forgiven_for_ever(void)
+static void job_without_a_limit_is_retried_for_ever(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -30,7 +30,7 @@ static void without_a_limit_failures_are_forgiven_for_ever(void)
     EQ(topic_of(queue, a).total.fails, 50);
 }
 
-static void a_failure_may_say_when_to_retry(void)
+static void fail_may_give_the_retry_delay(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -47,7 +47,7 @@ static void a_failure_may_say_when_to_retry(void)
     CHECK(job->last_error == NULL);
 }
 
-static void the_answers_of_a_failure_may_be_left_out(void)
+static void results_of_fail_may_be_null(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -72,7 +72,7 @@ static void the_backoff_doubles_up_to_its_maximum(void)
     }
 }
 
-static void the_backoff_is_5_seconds_to_1_hour_unless_the_put_says_otherwise(void)
+static void default_backoff_is_5_seconds_to_1_hour(void)
 {
     bide *queue = open_queue("");
     uint64_t id = put(queue, fresh_topic("a"), "body");
@@ -83,7 +83,7 @@ static void the_backoff_is_5_seconds_to_1_hour_unless_the_put_says_otherwise(voi
     BETWEEN(fail_once(queue, id, BIDE_KEEP), 2400000, 3600000);
 }
 
-static void the_backoff_is_spread_also_at_its_maximum(void)
+static void backoff_has_jitter_at_its_maximum(void)
 {
     bide *queue = open_queue("seed=99");
     const char *a = fresh_topic("a");
@@ -146,7 +146,7 @@ static void no_backoff_is_longer_than_its_maximum(void)
     }
 }
 
-static void no_retries_means_buried_at_the_first_failure(void)
+static void job_with_0_retries_is_buried_at_its_first_failure(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -181,7 +181,7 @@ static void a_job_is_buried_when_its_retries_are_used_up(void)
     EQ(stat_job(queue, id)->buries, 1);
 }
 
-static void a_kick_forgives_the_failures_but_not_the_counters(void)
+static void kick_resets_failures_but_not_counters(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -205,7 +205,7 @@ static void a_kick_forgives_the_failures_but_not_the_counters(void)
     }
 }
 
-static void a_kick_of_a_delayed_job_forgives_too(void)
+static void kick_of_a_delayed_job_resets_failures(void)
 {
     bide *queue = open_queue("");
     uint64_t id = put(queue, fresh_topic("a"), "body");
@@ -216,7 +216,7 @@ static void a_kick_of_a_delayed_job_forgives_too(void)
     BETWEEN(fail_once(queue, id, BIDE_KEEP), 5000, 7500);
 }
 
-static void release_give_back_and_bury_are_no_failures(void)
+static void release_give_back_and_bury_do_not_count_as_failures(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -246,7 +246,7 @@ static void failures_are_counted_across_other_ends_of_the_lease(void)
     EQ(fail_once(queue, id, 0), -1);
 }
 
-static void the_error_text_is_kept_until_the_next_one(void)
+static void error_text_is_kept_until_the_next_failure(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -262,7 +262,7 @@ static void the_error_text_is_kept_until_the_next_one(void)
     EQ(strlen(job->last_error), 6);
 }
 
-static void a_lost_ttr_without_a_limit_makes_the_job_ready_and_is_no_failure(void)
+static void expired_lease_without_a_limit_is_not_a_failure(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -280,7 +280,7 @@ static void a_lost_ttr_without_a_limit_makes_the_job_ready_and_is_no_failure(voi
     EQ(topic_of(queue, a).total.timeouts, 1);
 }
 
-static void a_lost_ttr_with_a_limit_is_a_failure_with_backoff(void)
+static void expired_lease_with_a_limit_is_a_failure_with_backoff(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -321,7 +321,7 @@ static void a_job_that_kills_its_workers_ends_buried(void)
     EQ(topic_of(queue, a).total.buries, 1);
 }
 
-static void fails_and_lost_ttrs_use_up_the_same_retries(void)
+static void fail_and_expired_leases_use_the_same_retries(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -339,26 +339,26 @@ static void fails_and_lost_ttrs_use_up_the_same_retries(void)
 }
 
 static const struct test tests[] = {
-    TEST(without_a_limit_failures_are_forgiven_for_ever),
-    TEST(a_failure_may_say_when_to_retry),
-    TEST(the_answers_of_a_failure_may_be_left_out),
+    TEST(job_without_a_limit_is_retried_for_ever),
+    TEST(fail_may_give_the_retry_delay),
+    TEST(results_of_fail_may_be_null),
     TEST(the_backoff_doubles_up_to_its_maximum),
-    TEST(the_backoff_is_5_seconds_to_1_hour_unless_the_put_says_otherwise),
-    TEST(the_backoff_is_spread_also_at_its_maximum),
+    TEST(default_backoff_is_5_seconds_to_1_hour),
+    TEST(backoff_has_jitter_at_its_maximum),
     TEST(a_backoff_after_very_many_failures_does_not_overflow),
     TEST(a_maximum_below_the_base_is_the_backoff),
     TEST(no_backoff_is_longer_than_its_maximum),
-    TEST(no_retries_means_buried_at_the_first_failure),
+    TEST(job_with_0_retries_is_buried_at_its_first_failure),
     TEST(a_job_is_buried_when_its_retries_are_used_up),
-    TEST(a_kick_forgives_the_failures_but_not_the_counters),
-    TEST(a_kick_of_a_delayed_job_forgives_too),
-    TEST(release_give_back_and_bury_are_no_failures),
+    TEST(kick_resets_failures_but_not_counters),
+    TEST(kick_of_a_delayed_job_resets_failures),
+    TEST(release_give_back_and_bury_do_not_count_as_failures),
     TEST(failures_are_counted_across_other_ends_of_the_lease),
-    TEST(the_error_text_is_kept_until_the_next_one),
-    TEST(a_lost_ttr_without_a_limit_makes_the_job_ready_and_is_no_failure),
-    TEST(a_lost_ttr_with_a_limit_is_a_failure_with_backoff),
+    TEST(error_text_is_kept_until_the_next_failure),
+    TEST(expired_lease_without_a_limit_is_not_a_failure),
+    TEST(expired_lease_with_a_limit_is_a_failure_with_backoff),
     TEST(a_job_that_kills_its_workers_ends_buried),
-    TEST(fails_and_lost_ttrs_use_up_the_same_retries),
+    TEST(fail_and_expired_leases_use_the_same_retries),
 };
 
 const struct theme retry_theme = {"retry", tests, COUNT(tests)};

@@ -161,7 +161,7 @@ static void end_all_that_waits(bide *queue, int (*end)(bide *))
     EQ(ops[KINDS - 1]->op.finish_and_reserve.finish.status, BIDE_OK);
 }
 
-static void a_shutdown_ends_every_kind_of_waiting_and_lets_none_begin(void)
+static void shutdown_ends_all_waiting_calls_and_rejects_new_ones(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -183,7 +183,7 @@ static int close_it(bide *queue)
     return BIDE_OK;
 }
 
-static void a_close_ends_every_kind_of_waiting(void)
+static void close_ends_all_waiting_calls(void)
 {
     for (int round = 0; round < 5; round++)
         end_all_that_waits(open_queue(""), close_it);
@@ -281,7 +281,7 @@ static void end_the_scene(bool shut_down_first)
     EQ(bide_cq_drain(cq, 0), 0);
 }
 
-static void purges_kicks_and_lists_that_are_under_way_at_the_end_all_answer(void)
+static void purges_kicks_and_lists_complete_at_close(void)
 {
     for (int round = 0; round < 4; round++)
         end_the_scene(round % 2 == 0);
@@ -289,9 +289,9 @@ static void purges_kicks_and_lists_that_are_under_way_at_the_end_all_answer(void
 
 static const struct test tests[] = {
     TEST(every_job_is_delivered_once_to_consumers_that_wait_until_shutdown),
-    TEST(a_shutdown_ends_every_kind_of_waiting_and_lets_none_begin),
-    TEST(a_close_ends_every_kind_of_waiting),
-    TEST(purges_kicks_and_lists_that_are_under_way_at_the_end_all_answer),
+    TEST(shutdown_ends_all_waiting_calls_and_rejects_new_ones),
+    TEST(close_ends_all_waiting_calls),
+    TEST(purges_kicks_and_lists_complete_at_close),
 };
 
 const struct theme shutdown_theme = {"ending", tests, COUNT(tests)};

@@ -81,7 +81,7 @@ static void every_op_on_a_lease_is_counted(void)
     uncount(&it);
 }
 
-static void every_op_from_outside_is_counted(void)
+static void every_administrative_op_is_counted(void)
 {
     struct counted it = counted_topic("max_done_per_topic=1");
     bide_put_options options = BIDE_PUT_OPTIONS_INIT;
@@ -105,7 +105,7 @@ static void every_op_from_outside_is_counted(void)
     uncount(&it);
 }
 
-static void everything_that_time_does_is_counted(void)
+static void every_timed_transition_is_counted(void)
 {
     struct counted it = counted_topic("");
     bide_put_options options = BIDE_PUT_OPTIONS_INIT;
@@ -130,7 +130,7 @@ static void everything_that_time_does_is_counted(void)
     uncount(&it);
 }
 
-static void what_is_refused_is_not_counted(void)
+static void rejected_ops_are_not_counted(void)
 {
     struct counted it = counted_topic("max_job_size=10&max_touches=1");
     bide_put_options options = BIDE_PUT_OPTIONS_INIT;
@@ -213,7 +213,7 @@ static void the_age_of_the_oldest_ready_job_is_shown(void)
     EQ(topic_of(queue, a).oldest_ready_age_ms, 0);
 }
 
-static void who_waits_is_counted(void)
+static void waiting_calls_are_counted(void)
 {
     bide *queue = open_queue("");
     bide_cq *cq = new_cq();
@@ -276,7 +276,7 @@ static void the_time_since_the_start_is_shown(void)
     BETWEEN(after_ms - before_ms, 19, (clock_us() - start_us) / 1000 + 1);
 }
 
-static void an_unknown_topic_has_no_figures(void)
+static void stats_of_an_unknown_topic_are_not_found(void)
 {
     bide *queue = open_queue("");
     bide_topic_stats stats;
@@ -286,7 +286,7 @@ static void an_unknown_topic_has_no_figures(void)
     CHECK(memcmp(&stats, &before, sizeof stats) == 0);
 }
 
-static void the_moments_of_a_job_are_kept(void)
+static void timestamps_of_a_job_are_kept(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -348,7 +348,7 @@ static void await_op(bide_cq *cq, const bide_op *op)
     UNTIL(op->status != BIDE_PENDING || bide_cq_wait(cq, 10) < 0);
 }
 
-static void there_is_one_check_at_a_time(void)
+static void only_one_check_runs_at_a_time(void)
 {
     static bide_check_report reports[8];
     bide *queue = open_queue("");
@@ -388,20 +388,20 @@ static void a_check_can_be_cancelled(void)
 
 static const struct test tests[] = {
     TEST(every_op_on_a_lease_is_counted),
-    TEST(every_op_from_outside_is_counted),
-    TEST(everything_that_time_does_is_counted),
-    TEST(what_is_refused_is_not_counted),
+    TEST(every_administrative_op_is_counted),
+    TEST(every_timed_transition_is_counted),
+    TEST(rejected_ops_are_not_counted),
     TEST(the_jobs_of_each_state_are_counted),
     TEST(urgent_jobs_are_ready_with_a_small_priority),
     TEST(the_age_of_the_oldest_ready_job_is_shown),
-    TEST(who_waits_is_counted),
+    TEST(waiting_calls_are_counted),
     TEST(topics_and_the_last_id_are_shown),
     TEST(memory_grows_with_the_bodies_and_shrinks_again),
     TEST(the_time_since_the_start_is_shown),
-    TEST(an_unknown_topic_has_no_figures),
-    TEST(the_moments_of_a_job_are_kept),
+    TEST(stats_of_an_unknown_topic_are_not_found),
+    TEST(timestamps_of_a_job_are_kept),
     TEST(a_check_of_many_jobs_ends),
-    TEST(there_is_one_check_at_a_time),
+    TEST(only_one_check_runs_at_a_time),
     TEST(a_check_can_be_cancelled),
 };
 

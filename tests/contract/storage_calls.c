@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <string.h>
 
-static void a_queue_that_has_loaded_everything_says_so_at_once(void)
+static void wait_recovered_returns_at_once_after_recovery(void)
 {
     bide *queue = open_queue("");
     bide_recovery progress = {0};
@@ -18,7 +18,7 @@ static void a_queue_that_has_loaded_everything_says_so_at_once(void)
     OK(bide_wait_recovered(queue, 0, &progress));
 }
 
-static void bad_waits_for_the_loading_are_refused(void)
+static void invalid_wait_recovered_is_rejected(void)
 {
     struct sample_queue *sample = new_sample_queue("");
     bide_recovery progress;
@@ -29,7 +29,7 @@ static void bad_waits_for_the_loading_are_refused(void)
     SPOILED(progress);
 }
 
-static void bad_backups_are_refused(void)
+static void invalid_backup_is_rejected(void)
 {
     struct sample_queue *sample = new_sample_queue("");
     BAD(sample, bide_backup(sample->queue, NULL));
@@ -39,7 +39,7 @@ static void bad_backups_are_refused(void)
         REFUSE(sample, bide_backup(sample->queue, "/nowhere/a.db"), BIDE_ENOTSUP);
 }
 
-static void bad_checks_are_refused(void)
+static void invalid_check_is_rejected(void)
 {
     struct sample_queue *sample = new_sample_queue("");
     bide_check_report report;
@@ -51,7 +51,7 @@ static void bad_checks_are_refused(void)
 
 /* A delete that is not stored may fail, and the job come back: until then nobody is told that it is
  * gone, whichever way it is looked for. */
-static void that_there_is_no_job_is_told_when_its_removal_is_stored(void)
+static void not_found_is_returned_when_the_removal_is_stored(void)
 {
     enum { DELETE, FIND, FIRST, KICK, PURGE, KINDS };
     static const bide_op_kind kinds[KINDS] = {BIDE_OP_DELETE, BIDE_OP_FIND, BIDE_OP_PEEK_FIRST,
@@ -95,11 +95,11 @@ static void every_phase_has_a_name(void)
 }
 
 static const struct test tests[] = {
-    TEST(a_queue_that_has_loaded_everything_says_so_at_once),
-    TEST(bad_waits_for_the_loading_are_refused),
-    TEST(bad_backups_are_refused),
-    TEST(bad_checks_are_refused),
-    TEST(that_there_is_no_job_is_told_when_its_removal_is_stored),
+    TEST(wait_recovered_returns_at_once_after_recovery),
+    TEST(invalid_wait_recovered_is_rejected),
+    TEST(invalid_backup_is_rejected),
+    TEST(invalid_check_is_rejected),
+    TEST(not_found_is_returned_when_the_removal_is_stored),
     TEST(every_phase_has_a_name),
 };
 

@@ -58,7 +58,7 @@ static void by_priority_takes_the_best_job_over_all_topics(void)
     clear_jobs(jobs, args.count);
 }
 
-static void strict_takes_the_topics_in_the_order_given(void)
+static void strict_takes_topics_in_the_given_order(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a"), *b = fresh_topic("b");
@@ -130,7 +130,7 @@ static void weighted_leaves_out_topics_without_ready_jobs(void)
         EQ(draw(queue, &three.args), 1);
 }
 
-static void weighted_takes_the_best_job_of_the_topic_it_chose(void)
+static void weighted_takes_the_best_job_of_the_chosen_topic(void)
 {
     bide *queue = open_queue("seed=3");
     const char *a = fresh_topic("a"), *b = fresh_topic("b");
@@ -153,7 +153,7 @@ static void weighted_takes_the_best_job_of_the_topic_it_chose(void)
     clear_jobs(jobs, args.count);
 }
 
-static void fair_goes_round(void)
+static void fair_alternates_between_topics(void)
 {
     bide *queue = open_queue("");
     struct three three = three_topics(queue, BIDE_FAIR, 1);
@@ -162,7 +162,7 @@ static void fair_goes_round(void)
         EQ(draw(queue, &three.args), i % 3);
 }
 
-static void fair_chooses_anew_for_each_job_of_a_batch(void)
+static void fair_chooses_a_topic_for_each_job_of_a_batch(void)
 {
     bide *queue = open_queue("");
     struct three three = three_topics(queue, BIDE_FAIR, 2);
@@ -177,7 +177,7 @@ static void fair_chooses_anew_for_each_job_of_a_batch(void)
     clear_jobs(jobs, 6);
 }
 
-static void fair_takes_the_topic_that_was_served_longest_ago_whatever_the_order(void)
+static void fair_takes_the_least_recently_served_topic(void)
 {
     bide *queue = open_queue("");
     struct three three = three_topics(queue, BIDE_FAIR, 1);
@@ -218,7 +218,7 @@ static void fair_skips_a_topic_without_ready_jobs(void)
     EQ(draw(queue, &three.args), 2);
 }
 
-static void fair_does_not_count_what_other_strategies_take(void)
+static void fair_ignores_jobs_taken_by_other_strategies(void)
 {
     bide *queue = open_queue("");
     struct three three = three_topics(queue, BIDE_BY_PRIORITY, 1);
@@ -267,18 +267,18 @@ static void every_strategy_waits_for_any_of_its_topics(void)
 
 static const struct test tests[] = {
     TEST(by_priority_takes_the_best_job_over_all_topics),
-    TEST(strict_takes_the_topics_in_the_order_given),
+    TEST(strict_takes_topics_in_the_given_order),
     TEST(strict_goes_back_to_the_first_topic_as_soon_as_it_has_a_job),
     TEST(weighted_takes_in_proportion_to_the_weights),
     TEST(weighted_without_weights_treats_all_topics_alike),
     TEST(weighted_leaves_out_topics_without_ready_jobs),
-    TEST(weighted_takes_the_best_job_of_the_topic_it_chose),
-    TEST(fair_goes_round),
-    TEST(fair_chooses_anew_for_each_job_of_a_batch),
-    TEST(fair_takes_the_topic_that_was_served_longest_ago_whatever_the_order),
+    TEST(weighted_takes_the_best_job_of_the_chosen_topic),
+    TEST(fair_alternates_between_topics),
+    TEST(fair_chooses_a_topic_for_each_job_of_a_batch),
+    TEST(fair_takes_the_least_recently_served_topic),
     TEST(fair_prefers_a_topic_that_was_never_served),
     TEST(fair_skips_a_topic_without_ready_jobs),
-    TEST(fair_does_not_count_what_other_strategies_take),
+    TEST(fair_ignores_jobs_taken_by_other_strategies),
     TEST(every_strategy_skips_a_paused_topic),
     TEST(every_strategy_waits_for_any_of_its_topics),
 };

@@ -108,14 +108,14 @@ static void run_crowd(struct crowd *crowd)
         CHECK(!topic_exists(crowd->queue, crowd->topics[i]));
 }
 
-static void producers_and_consumers_lose_nothing_and_do_nothing_twice(void)
+static void every_job_is_delivered_once_to_concurrent_consumers(void)
 {
     static struct crowd crowd = {.batch = 1};
     crowd_init(&crowd);
     run_crowd(&crowd);
 }
 
-static void nor_do_they_when_jobs_come_back_and_strategies_differ(void)
+static void every_job_is_delivered_once_with_releases_and_all_strategies(void)
 {
     static struct crowd crowd = {.batch = 16, .rough = true, .strategy = BIDE_FAIR};
     crowd_init(&crowd);
@@ -244,7 +244,7 @@ static void *put_one_each(void *arg)
     return NULL;
 }
 
-static void every_thread_that_waits_gets_a_job_of_its_own(void)
+static void every_waiting_thread_gets_its_own_job(void)
 {
     struct race race = {.queue = open_queue(""), .topic = fresh_topic("a"), .run = race_reserve};
     for (int round = 0; round < 10; round++) {
@@ -338,7 +338,7 @@ static void *cycle_until_told(void *arg)
     return NULL;
 }
 
-static void calls_get_through_a_crowd_of_threads_without_a_pause(void)
+static void calls_complete_beside_many_busy_threads(void)
 {
     struct race race = {.queue = open_queue(""), .topic = fresh_topic("a")};
     const char *other = fresh_topic("b");
@@ -371,15 +371,15 @@ static void a_queue_can_be_opened_and_closed_many_times(void)
 }
 
 static const struct test tests[] = {
-    TEST(producers_and_consumers_lose_nothing_and_do_nothing_twice),
-    TEST(nor_do_they_when_jobs_come_back_and_strategies_differ),
+    TEST(every_job_is_delivered_once_to_concurrent_consumers),
+    TEST(every_job_is_delivered_once_with_releases_and_all_strategies),
     TEST(of_many_deletes_with_one_token_one_succeeds),
     TEST(of_many_puts_with_one_key_one_succeeds),
     TEST(of_many_reserves_of_one_job_one_succeeds),
-    TEST(every_thread_that_waits_gets_a_job_of_its_own),
+    TEST(every_waiting_thread_gets_its_own_job),
     TEST(each_thread_has_its_own_last_error),
     TEST(a_close_ends_every_call_that_waits),
-    TEST(calls_get_through_a_crowd_of_threads_without_a_pause),
+    TEST(calls_complete_beside_many_busy_threads),
     TEST(a_queue_can_be_opened_and_closed_many_times),
 };
 

@@ -33,7 +33,7 @@ static void a_delay_ends_for_a_call_that_does_not_wait(void)
     EQ(take(queue, a)->id, id);
 }
 
-static void a_shorter_delay_overtakes_a_longer_one(void)
+static void shorter_delay_ends_before_an_earlier_longer_one(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -46,7 +46,7 @@ static void a_shorter_delay_overtakes_a_longer_one(void)
     EQ(topic_of(queue, a).jobs.delayed, 2);
 }
 
-static void a_nearer_deadline_is_met_while_the_queue_sleeps_towards_a_farther_one(void)
+static void nearer_deadline_wakes_the_sleeping_queue(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -79,7 +79,7 @@ static const char *put_due_together(bide *queue, uint64_t *ids, size_t count,
     FAIL("%zu puts take seconds", count);
 }
 
-static void jobs_that_are_due_together_come_by_id(void)
+static void jobs_due_together_are_ordered_by_id(void)
 {
     bide *queue = open_queue("");
     bide_subscription *feed = NULL;
@@ -99,7 +99,7 @@ static void jobs_that_are_due_together_come_by_id(void)
     OK(bide_unsubscribe(queue, feed));
 }
 
-static void ten_thousand_jobs_due_together_all_come(void)
+static void ten_thousand_jobs_due_together_become_ready(void)
 {
     static bide_put_item items[BIDE_BATCH_JOBS];
     static bide_job jobs[BIDE_BATCH_JOBS];
@@ -130,7 +130,7 @@ static void ten_thousand_jobs_due_together_all_come(void)
     EQ(got, 10 * COUNT(items));
 }
 
-static void a_run_at_does_not_come_early(void)
+static void run_at_is_never_early(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -145,7 +145,7 @@ static void a_run_at_does_not_come_early(void)
     }
 }
 
-static void delays_of_both_clocks_stand_side_by_side(void)
+static void delays_of_both_clocks_coexist(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -165,7 +165,7 @@ static void delays_of_both_clocks_stand_side_by_side(void)
     EQ(topic_of(queue, a).jobs.delayed, 2);
 }
 
-static void a_release_with_a_delay_does_not_come_back_early(void)
+static void released_job_is_not_ready_early(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -177,7 +177,7 @@ static void a_release_with_a_delay_does_not_come_back_early(void)
     NOT_BEFORE(start_us, 40);
 }
 
-static void a_failed_job_does_not_come_back_early(void)
+static void failed_job_is_not_retried_early(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -227,7 +227,7 @@ static void a_touch_moves_the_end_of_the_lease(void)
     EQ(stat_job(queue, id)->timeouts, 1);
 }
 
-static void an_expiry_does_not_come_early_and_is_counted(void)
+static void expiry_is_never_early_and_is_counted(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -281,7 +281,7 @@ static void a_pause_does_not_end_early(void)
     CHECK(!topic_of(queue, a).paused);
 }
 
-static void a_delay_ends_while_its_topic_is_paused_but_nobody_gets_the_job(void)
+static void delay_ends_in_a_paused_topic_without_delivery(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -314,7 +314,7 @@ static void retention_does_not_end_early_and_is_counted(void)
     OK(bide_topic_ref(queue, a, -1));
 }
 
-static void an_update_to_an_earlier_time_is_met(void)
+static void update_to_an_earlier_time_takes_effect(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -331,7 +331,7 @@ static void an_update_to_an_earlier_time_is_met(void)
     EQ(waiter->job.id, id);
 }
 
-static void times_of_every_size_stand_side_by_side(void)
+static void short_and_long_times_coexist(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -356,23 +356,23 @@ static void times_of_every_size_stand_side_by_side(void)
 static const struct test tests[] = {
     TEST(a_delay_does_not_end_early),
     TEST(a_delay_ends_for_a_call_that_does_not_wait),
-    TEST(a_shorter_delay_overtakes_a_longer_one),
-    TEST(a_nearer_deadline_is_met_while_the_queue_sleeps_towards_a_farther_one),
-    TEST(jobs_that_are_due_together_come_by_id),
-    TEST(ten_thousand_jobs_due_together_all_come),
-    TEST(a_run_at_does_not_come_early),
-    TEST(delays_of_both_clocks_stand_side_by_side),
-    TEST(a_release_with_a_delay_does_not_come_back_early),
-    TEST(a_failed_job_does_not_come_back_early),
+    TEST(shorter_delay_ends_before_an_earlier_longer_one),
+    TEST(nearer_deadline_wakes_the_sleeping_queue),
+    TEST(jobs_due_together_are_ordered_by_id),
+    TEST(ten_thousand_jobs_due_together_become_ready),
+    TEST(run_at_is_never_early),
+    TEST(delays_of_both_clocks_coexist),
+    TEST(released_job_is_not_ready_early),
+    TEST(failed_job_is_not_retried_early),
     TEST(a_lease_does_not_end_early),
     TEST(a_touch_moves_the_end_of_the_lease),
-    TEST(an_expiry_does_not_come_early_and_is_counted),
+    TEST(expiry_is_never_early_and_is_counted),
     TEST(a_job_that_was_once_reserved_does_not_expire),
     TEST(a_pause_does_not_end_early),
-    TEST(a_delay_ends_while_its_topic_is_paused_but_nobody_gets_the_job),
+    TEST(delay_ends_in_a_paused_topic_without_delivery),
     TEST(retention_does_not_end_early_and_is_counted),
-    TEST(an_update_to_an_earlier_time_is_met),
-    TEST(times_of_every_size_stand_side_by_side),
+    TEST(update_to_an_earlier_time_takes_effect),
+    TEST(short_and_long_times_coexist),
 };
 
 const struct theme time_theme = {"time", tests, COUNT(tests)};

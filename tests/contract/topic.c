@@ -33,7 +33,7 @@ static void a_pause_does_not_end_leases(void)
     OK(bide_resume(queue, a));
 }
 
-static void who_waits_is_served_when_the_topic_is_resumed(void)
+static void waiting_call_is_served_when_the_topic_is_resumed(void)
 {
     bide *queue = open_queue("");
     bide_cq *cq = new_cq();
@@ -51,7 +51,7 @@ static void who_waits_is_served_when_the_topic_is_resumed(void)
     EQ(second->job.id, two);
 }
 
-static void who_waits_is_served_when_the_pause_ends(void)
+static void waiting_call_is_served_when_the_pause_ends(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -104,7 +104,7 @@ static void a_pause_makes_the_topic_and_keeps_it(void)
     CHECK(!topic_exists(queue, a));
 }
 
-static void a_topic_goes_away_when_its_pause_ends(void)
+static void empty_topic_is_removed_when_its_pause_ends(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -114,7 +114,7 @@ static void a_topic_goes_away_when_its_pause_ends(void)
     NOT_BEFORE(start_us, 30);
 }
 
-static void a_resume_of_what_is_not_paused(void)
+static void resume_of_an_unpaused_topic(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -124,7 +124,7 @@ static void a_resume_of_what_is_not_paused(void)
     EQ(topic_of(queue, a).jobs.ready, 1);
 }
 
-static void a_referenced_topic_outlives_emptiness(void)
+static void referenced_topic_remains_when_empty(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -154,7 +154,7 @@ static void references_do_not_go_below_zero(void)
     CHECK(topic_exists(queue, a));
 }
 
-static void a_topic_goes_away_with_its_last_job(void)
+static void empty_topic_is_removed(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -178,7 +178,7 @@ static void a_topic_goes_away_with_its_last_job(void)
     EQ(topic_of(queue, a).total.puts, 1);
 }
 
-static void topics_stay_when_cleanup_is_off(void)
+static void empty_topics_remain_without_cleanup(void)
 {
     bide *queue = open_queue("topic_cleanup=off");
     const char *a = fresh_topic("a");
@@ -193,17 +193,17 @@ static void topics_stay_when_cleanup_is_off(void)
 static const struct test tests[] = {
     TEST(a_paused_topic_gives_no_jobs),
     TEST(a_pause_does_not_end_leases),
-    TEST(who_waits_is_served_when_the_topic_is_resumed),
-    TEST(who_waits_is_served_when_the_pause_ends),
+    TEST(waiting_call_is_served_when_the_topic_is_resumed),
+    TEST(waiting_call_is_served_when_the_pause_ends),
     TEST(a_new_pause_replaces_the_old_one),
     TEST(a_pause_of_0_is_a_resume),
     TEST(a_pause_makes_the_topic_and_keeps_it),
-    TEST(a_topic_goes_away_when_its_pause_ends),
-    TEST(a_resume_of_what_is_not_paused),
-    TEST(a_referenced_topic_outlives_emptiness),
+    TEST(empty_topic_is_removed_when_its_pause_ends),
+    TEST(resume_of_an_unpaused_topic),
+    TEST(referenced_topic_remains_when_empty),
     TEST(references_do_not_go_below_zero),
-    TEST(a_topic_goes_away_with_its_last_job),
-    TEST(topics_stay_when_cleanup_is_off),
+    TEST(empty_topic_is_removed),
+    TEST(empty_topics_remain_without_cleanup),
 };
 
 const struct theme topic_theme = {"topic", tests, COUNT(tests)};

@@ -12,7 +12,7 @@ static const bide_job *held(bide *queue, const char *topic, int64_t ttr_ms)
     return take_job(queue, put_as(queue, topic, "body", &options));
 }
 
-static void a_touch_makes_the_lease_run_again(void)
+static void touch_restarts_the_lease(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -30,7 +30,7 @@ static void a_touch_makes_the_lease_run_again(void)
     OK(bide_delete(queue, job->id, job->token));
 }
 
-static void a_touch_may_say_how_long(void)
+static void touch_may_give_the_lease_time(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -95,7 +95,7 @@ static void max_touches_limits_the_touches_of_one_lease(void)
     OK(bide_delete(queue, again->id, again->token));
 }
 
-static void min_touch_interval_refuses_a_touch_that_comes_too_soon(void)
+static void min_touch_interval_rejects_an_early_touch(void)
 {
     bide *queue = open_queue("min_touch_interval=1h");
     const bide_job *job = held(queue, fresh_topic("a"), 60000);
@@ -110,7 +110,7 @@ static void min_touch_interval_refuses_a_touch_that_comes_too_soon(void)
     OK(bide_delete(other, job->id, job->token));
 }
 
-static void max_touch_total_limits_how_long_a_lease_lasts_in_all(void)
+static void max_touch_total_limits_the_total_lease_time(void)
 {
     bide *queue = open_queue("max_touch_total=2h");
     const bide_job *job = held(queue, fresh_topic("a"), 60000);
@@ -123,7 +123,7 @@ static void max_touch_total_limits_how_long_a_lease_lasts_in_all(void)
     OK(bide_delete(queue, job->id, job->token));
 }
 
-static void a_touch_that_keeps_the_lease_says_progress_and_is_not_counted(void)
+static void progress_without_extension_is_not_counted_as_a_touch(void)
 {
     bide *queue = open_queue("max_touches=1");
     const char *a = fresh_topic("a");
@@ -145,7 +145,7 @@ static void a_touch_that_keeps_the_lease_says_progress_and_is_not_counted(void)
     CODE(bide_touch(queue, job->id, job->token, BIDE_KEEP, NULL), BIDE_CANCEL_WANTED);
 }
 
-static void touch_many_answers_each_lease(void)
+static void touch_many_reports_a_status_for_each_lease(void)
 {
     bide *queue = open_queue("max_touches=1");
     const char *a = fresh_topic("a");
@@ -179,7 +179,7 @@ static void touch_many_answers_each_lease(void)
     EQ(topic_of(queue, a).total.touches, 4);
 }
 
-static void finish_many_answers_each_job(void)
+static void finish_many_reports_a_status_for_each_job(void)
 {
     bide *queue = open_queue("max_result_size=10");
     const char *a = fresh_topic("a");
@@ -255,7 +255,7 @@ static void finish_and_reserve_does_both(void)
     bide_job_clear(&taken);
 }
 
-static void a_refused_finish_does_not_keep_the_reserve_from_happening(void)
+static void rejected_finish_does_not_prevent_the_reserve(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -272,7 +272,7 @@ static void a_refused_finish_does_not_keep_the_reserve_from_happening(void)
     bide_job_clear(&taken);
 }
 
-static void the_finish_happens_when_the_reserve_finds_nothing(void)
+static void finish_applies_when_the_reserve_finds_no_job(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -313,20 +313,20 @@ static void the_finish_comes_before_the_reserve(void)
 }
 
 static const struct test tests[] = {
-    TEST(a_touch_makes_the_lease_run_again),
-    TEST(a_touch_may_say_how_long),
+    TEST(touch_restarts_the_lease),
+    TEST(touch_may_give_the_lease_time),
     TEST(progress_is_shown_until_the_lease_ends),
     TEST(progress_may_have_200_bytes),
     TEST(max_touches_limits_the_touches_of_one_lease),
-    TEST(min_touch_interval_refuses_a_touch_that_comes_too_soon),
-    TEST(max_touch_total_limits_how_long_a_lease_lasts_in_all),
-    TEST(a_touch_that_keeps_the_lease_says_progress_and_is_not_counted),
-    TEST(touch_many_answers_each_lease),
-    TEST(finish_many_answers_each_job),
+    TEST(min_touch_interval_rejects_an_early_touch),
+    TEST(max_touch_total_limits_the_total_lease_time),
+    TEST(progress_without_extension_is_not_counted_as_a_touch),
+    TEST(touch_many_reports_a_status_for_each_lease),
+    TEST(finish_many_reports_a_status_for_each_job),
     TEST(finish_many_takes_its_own_reference_to_a_buffer),
     TEST(finish_and_reserve_does_both),
-    TEST(a_refused_finish_does_not_keep_the_reserve_from_happening),
-    TEST(the_finish_happens_when_the_reserve_finds_nothing),
+    TEST(rejected_finish_does_not_prevent_the_reserve),
+    TEST(finish_applies_when_the_reserve_finds_no_job),
     TEST(the_finish_comes_before_the_reserve),
 };
 

@@ -31,7 +31,7 @@ static void a_new_priority_changes_the_order(void)
     EQ(take(queue, a)->priority, UINT32_MAX);
 }
 
-static void a_new_ttr_holds_for_the_next_lease(void)
+static void new_ttr_applies_to_the_next_lease(void)
 {
     bide *queue = open_queue("default_ttr=45s");
     const char *a = fresh_topic("a");
@@ -90,7 +90,7 @@ static void a_delayed_job_can_be_made_ready(void)
     EQ(take(queue, a)->id, other);
 }
 
-static void a_delayed_job_can_be_delayed_otherwise(void)
+static void delay_of_a_delayed_job_can_be_changed(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -105,7 +105,7 @@ static void a_delayed_job_can_be_delayed_otherwise(void)
     bide_job_clear(&job);
 }
 
-static void what_is_kept_stays(void)
+static void update_keeps_unnamed_fields(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -174,7 +174,7 @@ static void a_job_moves_in_every_state_but_reserved(void)
     EQ(jobs.done, 1);
 }
 
-static void a_moved_job_goes_to_who_waits_there(void)
+static void moved_job_goes_to_a_call_waiting_there(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a"), *b = fresh_topic("b");
@@ -189,7 +189,7 @@ static void a_moved_job_goes_to_who_waits_there(void)
     TEXT(waiter->job.topic, strlen(waiter->job.topic), b);
 }
 
-static void a_moved_job_comes_after_those_already_buried_there(void)
+static void moved_job_is_after_earlier_burials(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a"), *b = fresh_topic("b");
@@ -216,7 +216,7 @@ static void a_move_to_the_same_topic_changes_nothing(void)
     EQ(take(queue, a)->id, id);
 }
 
-static void a_job_cannot_move_to_where_its_key_is_held(void)
+static void job_cannot_move_to_a_topic_that_holds_its_key(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a"), *b = fresh_topic("b");
@@ -265,7 +265,7 @@ static void a_reserved_job_is_not_changed(void)
     CODE(bide_update(queue, &changes), BIDE_NOT_FOUND);
 }
 
-static void what_is_buried_or_done_has_no_due_time(void)
+static void update_of_the_due_time_of_a_buried_or_done_job_is_rejected(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -286,20 +286,20 @@ static void what_is_buried_or_done_has_no_due_time(void)
 
 static const struct test tests[] = {
     TEST(a_new_priority_changes_the_order),
-    TEST(a_new_ttr_holds_for_the_next_lease),
+    TEST(new_ttr_applies_to_the_next_lease),
     TEST(a_ready_job_can_be_delayed),
     TEST(a_delayed_job_can_be_made_ready),
-    TEST(a_delayed_job_can_be_delayed_otherwise),
-    TEST(what_is_kept_stays),
+    TEST(delay_of_a_delayed_job_can_be_changed),
+    TEST(update_keeps_unnamed_fields),
     TEST(a_job_moves_to_another_topic_with_its_key),
     TEST(a_job_moves_in_every_state_but_reserved),
-    TEST(a_moved_job_goes_to_who_waits_there),
-    TEST(a_moved_job_comes_after_those_already_buried_there),
+    TEST(moved_job_goes_to_a_call_waiting_there),
+    TEST(moved_job_is_after_earlier_burials),
     TEST(a_move_to_the_same_topic_changes_nothing),
-    TEST(a_job_cannot_move_to_where_its_key_is_held),
+    TEST(job_cannot_move_to_a_topic_that_holds_its_key),
     TEST(a_job_cannot_move_to_a_full_topic),
     TEST(a_reserved_job_is_not_changed),
-    TEST(what_is_buried_or_done_has_no_due_time),
+    TEST(update_of_the_due_time_of_a_buried_or_done_job_is_rejected),
 };
 
 const struct theme update_theme = {"update", tests, COUNT(tests)};

@@ -2,7 +2,7 @@
 /* wait.c - waiting until a job is done, buried or gone. */
 #include "contract.h"
 
-static void what_is_over_is_answered_at_once(void)
+static void wait_for_an_ended_job_completes_at_once(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -102,7 +102,7 @@ static void a_wait_ends_when_done_retains_nothing(void)
 }
 
 /* Whether the work was done, where nothing of the job is kept that could tell. */
-static void a_wait_tells_whether_the_work_is_done(void)
+static void wait_reports_whether_the_job_was_finished(void)
 {
     bide *queue = open_queue("");
     bide_cq *cq = new_cq();
@@ -234,7 +234,7 @@ static void a_wait_goes_on_through_retries(void)
     ended(waiter, BIDE_STATE_GONE);
 }
 
-static void everybody_who_waits_for_a_job_is_told(void)
+static void every_wait_for_a_job_completes(void)
 {
     bide *queue = open_queue("");
     bide_cq *cq = new_cq();
@@ -284,18 +284,18 @@ static void a_blocking_wait_is_woken(void)
 }
 
 static const struct test tests[] = {
-    TEST(what_is_over_is_answered_at_once),
+    TEST(wait_for_an_ended_job_completes_at_once),
     TEST(a_wait_with_a_timeout_of_0_does_not_wait),
     TEST(a_wait_lasts_its_whole_timeout),
     TEST(a_wait_ends_when_the_job_is_done),
     TEST(a_wait_for_a_job_done_without_a_result_has_none),
     TEST(a_wait_ends_when_done_retains_nothing),
-    TEST(a_wait_tells_whether_the_work_is_done),
+    TEST(wait_reports_whether_the_job_was_finished),
     TEST(a_wait_ends_when_the_job_is_buried),
     TEST(a_wait_ends_when_the_job_is_removed),
     TEST(a_wait_ends_when_the_job_expires),
     TEST(a_wait_goes_on_through_retries),
-    TEST(everybody_who_waits_for_a_job_is_told),
+    TEST(every_wait_for_a_job_completes),
     TEST(a_blocking_wait_is_woken),
 };
 
