@@ -47,7 +47,7 @@ static void a_timed_pause_shows_its_end_with_the_zone(void)
     CHECK(json_is_true(json_object_get(answer, "paused")));
 }
 
-static void a_pause_that_cannot_be_is_refused(void)
+static void invalid_pause_is_rejected(void)
 {
     put_job("email", "hello");
     HAS(run_expect(2, "pause", "email", "0")->err, "bide resume email");
@@ -60,7 +60,7 @@ static void a_pause_that_cannot_be_is_refused(void)
     CHECK(!is_paused("email"));
 }
 
-static void resume_tells_whether_it_ended_a_pause(void)
+static void resume_reports_whether_it_ended_a_pause(void)
 {
     put_job("email", "hello");
     run_expect(0, "pause", "email");
@@ -139,7 +139,7 @@ static void answering_no_cancels_a_purge(void)
     EQ(count_jobs("email", BIDE_STATE_READY), 2);
 }
 
-static void a_purge_that_is_meant_takes_all_but_what_is_reserved(void)
+static void confirmed_purge_removes_all_but_reserved_jobs(void)
 {
     if (has_no_purge())
         return;
@@ -202,7 +202,7 @@ static void a_reserved_job_outlives_a_purge(void)
 
 /* ---- drain ---- */
 
-static void a_server_that_drains_takes_no_jobs(void)
+static void draining_server_rejects_puts(void)
 {
     if (!passes_leases()) {
         HAS(run_expect(is_plain() ? 1 : 5, "drain", "on")->err,
@@ -300,7 +300,7 @@ static void enter_the_folder(void)
         _exit(99);
 }
 
-static void the_name_of_a_copy_is_that_of_the_folder_one_is_in(void)
+static void relative_path_of_a_copy_is_in_the_current_directory(void)
 {
     queue_url();
     put_some();
@@ -336,21 +336,21 @@ static void a_copy_that_cannot_be_written_is_a_failure(void)
 static const struct test tests[] = {
     TEST(a_pause_holds_until_resume),
     TEST(a_timed_pause_shows_its_end_with_the_zone),
-    TEST(a_pause_that_cannot_be_is_refused),
+    TEST(invalid_pause_is_rejected),
     TEST(a_long_pause_has_an_end_in_every_output),
-    TEST(resume_tells_whether_it_ended_a_pause),
+    TEST(resume_reports_whether_it_ended_a_pause),
     TEST(resume_of_a_topic_that_does_not_exist_changes_nothing),
     TEST(nothing_is_purged_without_confirmation),
     TEST(answering_no_cancels_a_purge),
-    TEST(a_purge_that_is_meant_takes_all_but_what_is_reserved),
+    TEST(confirmed_purge_removes_all_but_reserved_jobs),
     TEST(a_purge_of_an_unknown_topic_deletes_nothing_and_is_reported),
     TEST(a_purge_of_some_states_leaves_the_others),
     TEST(a_reserved_job_outlives_a_purge),
-    TEST(a_server_that_drains_takes_no_jobs),
+    TEST(draining_server_rejects_puts),
     TEST(a_drain_is_on_or_off),
     TEST(a_healthy_queue_passes_the_check),
     TEST(a_copy_is_a_queue_with_the_same_jobs),
-    TEST(the_name_of_a_copy_is_that_of_the_folder_one_is_in),
+    TEST(relative_path_of_a_copy_is_in_the_current_directory),
     TEST(a_copy_overwrites_nothing),
     TEST(a_copy_that_cannot_be_written_is_a_failure),
 };

@@ -177,22 +177,22 @@ static void try_every_third(size_t first)
     nothing_was_done();
 }
 
-static void every_flag_refuses_what_is_no_value_of_its_kind(void)
+static void flags_of_the_first_verbs_reject_invalid_values(void)
 {
     try_every_third(0);
 }
 
-static void so_do_those_of_the_next_verbs(void)
+static void flags_of_the_next_verbs_reject_invalid_values(void)
 {
     try_every_third(1);
 }
 
-static void so_do_those_of_all_others(void)
+static void flags_of_the_last_verbs_reject_invalid_values(void)
 {
     try_every_third(2);
 }
 
-static void every_flag_of_all_verbs_refuses_what_is_no_value(void)
+static void common_flags_reject_invalid_values(void)
 {
     read_verbs();
     for (size_t j = 0; j < verbs[0].flag_count; j++)
@@ -201,7 +201,7 @@ static void every_flag_of_all_verbs_refuses_what_is_no_value(void)
     nothing_was_done();
 }
 
-static void every_verb_refuses_flags_that_it_does_not_have(void)
+static void every_verb_rejects_flags_of_other_verbs(void)
 {
     read_verbs();
     for (size_t i = 0; i < verb_count; i++) {
@@ -356,11 +356,11 @@ static void invalid_topics_are_reported(void)
 }
 
 static const struct test tests[] = {
-    TEST(every_flag_refuses_what_is_no_value_of_its_kind),
-    TEST(so_do_those_of_the_next_verbs),
-    TEST(so_do_those_of_all_others),
-    TEST(every_flag_of_all_verbs_refuses_what_is_no_value),
-    TEST(every_verb_refuses_flags_that_it_does_not_have),
+    TEST(flags_of_the_first_verbs_reject_invalid_values),
+    TEST(flags_of_the_next_verbs_reject_invalid_values),
+    TEST(flags_of_the_last_verbs_reject_invalid_values),
+    TEST(common_flags_reject_invalid_values),
+    TEST(every_verb_rejects_flags_of_other_verbs),
     TEST(every_flag_is_explained_and_named_once),
     TEST(the_help_of_every_verb_is_80_columns_wide_and_has_examples),
     TEST(an_error_before_the_json_flag_is_printed_as_json),

@@ -25,7 +25,7 @@ static void several_jobs_are_deleted_and_unknown_ids_reported(void)
     EQ(number_in(error, "exit"), 3);
 }
 
-static void ids_come_from_standard_input_as_well(void)
+static void ids_are_read_from_standard_input(void)
 {
     static char lines[1500 * 2 + 1];
     for (int i = 0; i < 1500; i++)
@@ -70,7 +70,7 @@ static void a_kick_of_a_topic_that_does_not_exist_kicks_nothing(void)
     HAS(child->err, "there is no topic nothing\n");
 }
 
-static void delayed_jobs_are_kicked_when_that_is_asked_for(void)
+static void delayed_jobs_are_kicked_with_the_flag(void)
 {
     run_expect(0, "put", "email", "x", "--delay", "1h");
     struct child *child = run_expect(0, "kick", "email");
@@ -81,7 +81,7 @@ static void delayed_jobs_are_kicked_when_that_is_asked_for(void)
     EQ(count_jobs("email", BIDE_STATE_READY), 1);
 }
 
-static void an_update_changes_what_it_names(void)
+static void update_changes_the_named_fields(void)
 {
     put_job("email", "x");
     if (is_plain()) {
@@ -130,7 +130,7 @@ static void a_failure_counts_and_buries_at_the_limit(void)
 
 /* ---- leases ---- */
 
-static void a_lease_that_ends_at_once_is_refused_and_bide_work_named(void)
+static void reserve_without_shared_leases_is_rejected_and_suggests_work(void)
 {
     static const char *const verbs[] = {"touch", "done", "delete", "release", "fail", "bury"};
     put_job("email", "hello");
@@ -151,7 +151,7 @@ static void a_lease_that_ends_at_once_is_refused_and_bide_work_named(void)
     EQ(count_jobs("email", BIDE_STATE_READY), 1);
 }
 
-static void wait_on_an_unshared_queue_is_refused(void)
+static void wait_on_an_unshared_queue_is_rejected(void)
 {
     uint64_t id = put_job("email", "x");
     char word[24];
@@ -201,7 +201,7 @@ static void a_purge_asks_on_a_terminal(void)
     EQ(count_jobs("email", BIDE_STATE_READY), 0);
 }
 
-static void ctrl_c_at_the_question_does_nothing(void)
+static void ctrl_c_at_the_confirmation_changes_nothing(void)
 {
     put_job("email", "x");
     struct child *child = begin_on_terminal(80, 24, "purge", "email", NULL);
@@ -255,7 +255,7 @@ static void a_pause_lasts_until_resume(void)
     run_expect(2, "pause", "email", "1h", "--until", "tomorrow");
 }
 
-static void a_queue_that_drains_takes_no_jobs(void)
+static void draining_queue_rejects_puts(void)
 {
     run_expect(2, "drain", "maybe");
     if (is_plain() || place_kind == AT_FILE) {
@@ -272,21 +272,21 @@ static void a_queue_that_drains_takes_no_jobs(void)
 
 static const struct test tests[] = {
     TEST(several_jobs_are_deleted_and_unknown_ids_reported),
-    TEST(ids_come_from_standard_input_as_well),
+    TEST(ids_are_read_from_standard_input),
     TEST(a_job_is_buried_and_kicked),
     TEST(a_kick_of_a_topic_that_does_not_exist_kicks_nothing),
-    TEST(delayed_jobs_are_kicked_when_that_is_asked_for),
-    TEST(an_update_changes_what_it_names),
+    TEST(delayed_jobs_are_kicked_with_the_flag),
+    TEST(update_changes_the_named_fields),
     TEST(a_cancel_deletes_jobs_that_are_not_reserved),
     TEST(a_failure_counts_and_buries_at_the_limit),
-    TEST(a_lease_that_ends_at_once_is_refused_and_bide_work_named),
-    TEST(wait_on_an_unshared_queue_is_refused),
+    TEST(reserve_without_shared_leases_is_rejected_and_suggests_work),
+    TEST(wait_on_an_unshared_queue_is_rejected),
     TEST(a_purge_without_terminal_and_yes_deletes_nothing),
     TEST(a_purge_asks_on_a_terminal),
-    TEST(ctrl_c_at_the_question_does_nothing),
+    TEST(ctrl_c_at_the_confirmation_changes_nothing),
     TEST(a_purge_takes_the_states_that_are_named),
     TEST(a_pause_lasts_until_resume),
-    TEST(a_queue_that_drains_takes_no_jobs),
+    TEST(draining_queue_rejects_puts),
 };
 
 const struct theme change_theme = {"change", tests, COUNT(tests)};

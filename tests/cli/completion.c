@@ -220,14 +220,14 @@ static void zsh_completes_topics(void)
     complete_topics(in_zsh());
 }
 
-static void bash_does_not_run_what_a_topic_is_called(void)
+static void bash_does_not_execute_topic_names(void)
 {
     serve_topic("$(boom);/a");
     set_env("ODD", folder_of("odd"));
     complete_odd_topic(in_bash());
 }
 
-static void zsh_does_not_run_what_a_topic_is_called(void)
+static void zsh_does_not_execute_topic_names(void)
 {
     serve_topic("$(boom);/a");
     set_env("ODD", folder_of("odd"));
@@ -245,7 +245,7 @@ static void bash_shows_every_verb(void)
     await_out(shell, "--verbose");
 }
 
-static void zsh_shows_every_verb_with_what_it_does(void)
+static void zsh_shows_every_verb_with_its_description(void)
 {
     struct child *shell = in_zsh();
     press(shell, "bide \t");
@@ -290,13 +290,13 @@ static void a_flag_is_offered_once_unless_it_may_be_repeated(void)
     HAS(child->out, "\n--json\t");
 }
 
-static void more_arguments_than_a_script_needs_are_refused(void)
+static void extra_arguments_of_completion_are_rejected(void)
 {
     HAS(run_expect(2, "completion", "bash", "zsh")->err, "unexpected argument \"zsh\"");
     HAS(run_expect(2, "completion", "words")->err, "missing argument");
 }
 
-static void a_config_file_that_is_wrong_does_not_stand_in_the_way(void)
+static void completion_works_with_an_invalid_config_file(void)
 {
     char path[4400];
     snprintf(path, sizeof(path), "%s/bide.conf", folder_of("config/bide"));
@@ -339,7 +339,7 @@ static void no_file_is_opened_and_no_server_started_for_topics(void)
 }
 
 /* A server that takes connections and never says a word. */
-static void a_silent_server_is_asked_for_two_seconds(void)
+static void completion_waits_two_seconds_for_a_silent_server(void)
 {
     struct sockaddr_un name = {.sun_family = AF_UNIX};
     char url[200];
@@ -364,18 +364,18 @@ static const struct test tests[] = {
     TEST(zsh_completes_topics),
     TEST(bash_asks_the_server_of_the_line),
     TEST(zsh_asks_the_server_of_the_line),
-    TEST(bash_does_not_run_what_a_topic_is_called),
-    TEST(zsh_does_not_run_what_a_topic_is_called),
+    TEST(bash_does_not_execute_topic_names),
+    TEST(zsh_does_not_execute_topic_names),
     TEST(bash_shows_every_verb),
-    TEST(zsh_shows_every_verb_with_what_it_does),
+    TEST(zsh_shows_every_verb_with_its_description),
     TEST(an_unknown_shell_is_reported_with_the_known_ones),
     TEST(words_are_completed_from_the_tables),
     TEST(a_flag_is_offered_once_unless_it_may_be_repeated),
-    TEST(more_arguments_than_a_script_needs_are_refused),
-    TEST(a_config_file_that_is_wrong_does_not_stand_in_the_way),
+    TEST(extra_arguments_of_completion_are_rejected),
+    TEST(completion_works_with_an_invalid_config_file),
     TEST(topics_are_those_of_the_server),
     TEST(no_file_is_opened_and_no_server_started_for_topics),
-    TEST(a_silent_server_is_asked_for_two_seconds),
+    TEST(completion_waits_two_seconds_for_a_silent_server),
 };
 
 const struct theme completion_theme = {"completion", tests, COUNT(tests)};

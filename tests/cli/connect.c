@@ -41,7 +41,7 @@ static void configure_url(const char *url)
 
 /* ---- precedence ---- */
 
-static void a_flag_goes_before_the_environment_and_that_before_the_file(void)
+static void flag_overrides_environment_overrides_config_file(void)
 {
     configure_url(url_of("file.db", ""));
     run_expect(0, "put", "email", "1", "--no-start");
@@ -58,7 +58,7 @@ static void a_flag_goes_before_the_environment_and_that_before_the_file(void)
     OUTPUT_IS(run_expect(0, "peek", "email")->out, "1");
 }
 
-static void the_config_of_home_is_read_without_that_of_xdg(void)
+static void config_in_home_is_read_without_xdg(void)
 {
     set_env("XDG_CONFIG_HOME", NULL);
     folder_of("home/.config");
@@ -122,14 +122,14 @@ static void a_directory_as_the_config_file_is_reported(void)
     HAS(run_expect(2, "topics")->err, "bide.conf");
 }
 
-static void a_pipe_in_place_of_the_file_is_not_waited_for(void)
+static void config_file_that_is_a_pipe_does_not_block(void)
 {
     configure_url("memory:");
     CHECK(unlink(config_file()) == 0 && mkfifo(config_file(), 0600) == 0);
     HAS(run_expect(2, "topics")->err, "it is a pipe whose writer has not come");
 }
 
-static void a_link_to_nothing_is_an_empty_file(void)
+static void dangling_link_is_an_empty_config_file(void)
 {
     configure_url("memory:");
     CHECK(unlink(config_file()) == 0 && symlink("/dev/null", config_file()) == 0);
@@ -211,7 +211,7 @@ static const char *serve_with_secret(void)
 /* What a program of work sees: the arguments of bide, and its own environment. */
 #define SEES "tr '\\0' '\\n' < /proc/$PPID/cmdline; env; cat"
 
-static void a_secret_is_seen_neither_in_the_arguments_nor_by_programs(void)
+static void secret_is_hidden_from_process_arguments_and_programs(void)
 {
     char url[5000], with_secret[6000];
     snprintf(url, sizeof(url), "%s", serve_with_secret());
@@ -235,7 +235,7 @@ static void a_secret_is_seen_neither_in_the_arguments_nor_by_programs(void)
 }
 
 /* Waiting goes on while there is no server, but not when there is one with another secret. */
-static void what_waits_ends_when_the_secret_is_refused(void)
+static void waiting_command_ends_when_the_secret_is_rejected(void)
 {
     char url[5200];
     snprintf(url, sizeof(url), "%s?secret=" SECRET "&connect_timeout=5s", serve_with_secret());
@@ -269,7 +269,7 @@ static void what_waits_ends_when_the_secret_is_refused(void)
 }
 
 /* The server answers wrong secrets after pauses that grow, and are longer than connect_timeout then. */
-static void what_waits_ends_also_after_many_wrong_secrets(void)
+static void waiting_command_ends_after_many_wrong_secrets(void)
 {
     char url[5200];
     snprintf(url, sizeof(url), "%s?secret=" SECRET "&connect_timeout=800ms", serve_with_secret());
@@ -458,7 +458,7 @@ static void a_long_check_shows_progress_on_a_terminal(void)
 /* ---- files ---- */
 
 /* A slip of the pen in a script that makes backups must not succeed for ever. */
-static void a_file_that_is_not_there_is_made_only_for_jobs_that_come_in(void)
+static void missing_file_is_created_only_by_verbs_that_put(void)
 {
     const char *url = url_of("slip.db", "");
     HAS(run_expect(6, "backup", "copy.db", "--url", url)->err, "there is no file");
@@ -526,7 +526,7 @@ static void a_file_without_read_permission_is_reported(void)
     HAS(run_expect(6, "topics", "--url", url_of("jobs.db", ""))->err, "jobs.db");
 }
 
-static void a_locked_file_is_reported_with_the_pid_and_the_way_out(void)
+static void locked_file_is_reported_with_the_pid_and_the_remedy(void)
 {
     char pid[32];
     start_another_server("owner", url_of("jobs.db", ""));
@@ -546,19 +546,19 @@ static void a_locked_file_is_reported_with_the_pid_and_the_way_out(void)
 
 static const struct test tests[] = {
     TEST(the_missing_directory_of_a_socket_is_reported),
-    TEST(a_flag_goes_before_the_environment_and_that_before_the_file),
-    TEST(the_config_of_home_is_read_without_that_of_xdg),
+    TEST(flag_overrides_environment_overrides_config_file),
+    TEST(config_in_home_is_read_without_xdg),
     TEST(a_bad_url_is_reported_with_its_source),
     TEST(a_password_is_not_shown),
     TEST(a_bad_config_file_is_reported_with_its_line),
     TEST(a_directory_as_the_config_file_is_reported),
-    TEST(a_pipe_in_place_of_the_file_is_not_waited_for),
-    TEST(a_link_to_nothing_is_an_empty_file),
+    TEST(config_file_that_is_a_pipe_does_not_block),
+    TEST(dangling_link_is_an_empty_config_file),
     TEST(a_url_in_the_config_file_that_is_too_long_is_reported),
     TEST(a_file_of_another_user_is_not_read),
-    TEST(a_secret_is_seen_neither_in_the_arguments_nor_by_programs),
-    TEST(what_waits_ends_when_the_secret_is_refused),
-    TEST(what_waits_ends_also_after_many_wrong_secrets),
+    TEST(secret_is_hidden_from_process_arguments_and_programs),
+    TEST(waiting_command_ends_when_the_secret_is_rejected),
+    TEST(waiting_command_ends_after_many_wrong_secrets),
     TEST(a_secret_is_read_from_a_file),
     TEST(a_refused_connection_is_reported_with_the_address),
     TEST(a_missing_socket_is_reported),
@@ -566,13 +566,13 @@ static const struct test tests[] = {
     TEST(a_silent_server_times_out),
     TEST(a_server_of_another_protocol_is_reported),
     TEST(a_long_check_shows_progress_on_a_terminal),
-    TEST(a_file_that_is_not_there_is_made_only_for_jobs_that_come_in),
+    TEST(missing_file_is_created_only_by_verbs_that_put),
     TEST(a_missing_directory_is_reported),
     TEST(a_foreign_file_is_reported_and_left_unchanged),
     TEST(a_directory_as_a_file_is_reported),
     TEST(a_directory_without_write_permission_is_reported),
     TEST(a_file_without_read_permission_is_reported),
-    TEST(a_locked_file_is_reported_with_the_pid_and_the_way_out),
+    TEST(locked_file_is_reported_with_the_pid_and_the_remedy),
 };
 
 const struct theme connect_theme = {"reach", tests, COUNT(tests)};

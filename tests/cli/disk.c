@@ -96,7 +96,7 @@ static void a_damaged_file_is_reported_by_every_command_that_opens_it(void)
     }
 }
 
-static void top_tells_of_a_damaged_file_when_its_view_has_ended(void)
+static void top_reports_a_damaged_file_at_its_end(void)
 {
     const char *url = make_damaged();
     struct child *child = begin_on_terminal(80, 24, "top", "--url", url, NULL);
@@ -127,7 +127,7 @@ static void a_copy_of_a_damaged_file_does_not_claim_to_be_complete(void)
 static const struct test tests[] = {
     TEST(lines_that_exceed_the_disk_are_reported_and_the_others_stored),
     TEST(a_damaged_file_is_reported_by_every_command_that_opens_it),
-    TEST(top_tells_of_a_damaged_file_when_its_view_has_ended),
+    TEST(top_reports_a_damaged_file_at_its_end),
     TEST(a_copy_of_a_damaged_file_does_not_claim_to_be_complete),
 };
 

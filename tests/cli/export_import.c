@@ -102,7 +102,7 @@ static void topics_and_a_state_are_chosen(void)
     run_expect(2, "export", "--state", "strange");
 }
 
-static void a_file_is_not_replaced_unless_it_is_wanted(void)
+static void file_is_replaced_only_with_the_flag(void)
 {
     const char *path = test_path("kept.jsonl");
     put_job("a", "one");
@@ -140,7 +140,7 @@ static void an_export_that_cannot_be_written_is_reported(void)
 }
 
 /* More than a pipe holds. */
-static void a_reader_that_goes_ends_the_export_silently(void)
+static void closed_reader_ends_the_export_silently(void)
 {
     static char body[60000];
     memset(body, 'x', sizeof(body) - 1);
@@ -176,7 +176,7 @@ static void an_interrupted_export_leaves_no_file(void)
 
 /* ---- import ---- */
 
-static void what_was_exported_is_imported(void)
+static void exported_jobs_are_imported(void)
 {
     if (is_plain())
         return;
@@ -190,7 +190,7 @@ static void what_was_exported_is_imported(void)
     SAME(before, exported(other_file()));
 }
 
-static void what_was_exported_comes_back_into_the_queue(void)
+static void export_and_import_into_the_same_queue(void)
 {
     if (is_plain())
         return;
@@ -234,7 +234,7 @@ static void a_line_needs_a_topic_and_a_body(void)
     HAS(run_expect_input(7, "{\"body\":\"a\"}\n", "import")->err, "line 1: \"topic\" is missing");
 }
 
-static void of_a_stream_nothing_behind_a_bad_line_is_taken(void)
+static void import_of_a_stream_stops_at_an_invalid_line(void)
 {
     struct child *child = run_expect_input(7,
                                            "{\"topic\":\"a\",\"body\":\"one\"}\n"
@@ -247,7 +247,7 @@ static void of_a_stream_nothing_behind_a_bad_line_is_taken(void)
     EQ(count_jobs("a", BIDE_STATE_READY), 1);
 }
 
-static void a_line_that_cannot_be_a_job_is_not_read_to_its_end(void)
+static void overlong_line_is_not_read_to_its_end(void)
 {
     static const char zeros[4096];
     struct child *child = begin("import", "-", NULL);
@@ -260,7 +260,7 @@ static void a_line_that_cannot_be_a_job_is_not_read_to_its_end(void)
     EQ(count_jobs("a", BIDE_STATE_READY), 1);
 }
 
-static void blanks_before_a_job_are_nothing(void)
+static void leading_blanks_are_ignored(void)
 {
     struct child *child = begin("import", "-", NULL);
     feed(child, "  \r\n   ");
@@ -270,7 +270,7 @@ static void blanks_before_a_job_are_nothing(void)
     EQ(count_jobs("a", BIDE_STATE_READY), 1);
 }
 
-static void of_a_bad_file_nothing_is_taken(void)
+static void invalid_file_imports_nothing(void)
 {
     const char *path = test_path("bad.jsonl");
     write_text(path, "{\"topic\":\"a\",\"body\":\"one\"}\n{\"topic\":\"a\",\"body\":\"tw");
@@ -281,7 +281,7 @@ static void of_a_bad_file_nothing_is_taken(void)
 }
 
 /* Wherever it was cut: within a line, or between two. */
-static void an_export_without_its_end_is_refused(void)
+static void truncated_export_is_rejected(void)
 {
     if (is_plain())
         return;
@@ -306,7 +306,7 @@ static void an_export_without_its_end_is_refused(void)
     EQ(jobs_there(), 0);
 }
 
-static void a_line_that_was_taken_out_or_doubled_is_noticed(void)
+static void removed_or_duplicated_line_is_noticed(void)
 {
     const char *path = test_path("less.jsonl");
     write_text(path, "{\"kind\":\"export\",\"format\":1}\n"
@@ -318,7 +318,7 @@ static void a_line_that_was_taken_out_or_doubled_is_noticed(void)
     EQ(count_jobs("a", BIDE_STATE_READY), 0);
 }
 
-static void jobs_the_queue_refuses_are_reported_by_line(void)
+static void jobs_rejected_by_the_queue_are_reported_by_line(void)
 {
     if (is_plain())
         return;
@@ -342,7 +342,7 @@ static void a_dry_run_changes_nothing(void)
     EQ(count_jobs("a", BIDE_STATE_READY), 0);
 }
 
-static void lines_before_a_number_are_left_out(void)
+static void lines_before_the_given_number_are_skipped(void)
 {
     run_expect_input(0, "{\"topic\":\"a\",\"body\":\"one\"}\n{\"topic\":\"a\",\"body\":\"two\"}\n",
                      "import", "--from-line", "2");
@@ -361,7 +361,7 @@ static void an_interrupted_import_prints_how_to_resume(void)
     EQ(count_jobs("a", BIDE_STATE_READY), 1);
 }
 
-static void results_whose_time_is_over_are_left_out(void)
+static void expired_results_are_skipped(void)
 {
     if (is_plain())
         return;
@@ -392,7 +392,7 @@ static uint64_t jobs_of(bide *queue)
     return stats.jobs.delayed + stats.jobs.ready + stats.jobs.buried + stats.jobs.done;
 }
 
-static void a_move_whose_server_dies_goes_on_with_the_next(void)
+static void move_continues_after_a_server_crash(void)
 {
     if (place_kind != AT_SERVED_FILE)
         return;
@@ -425,28 +425,28 @@ static const struct test tests[] = {
     TEST(an_export_is_not_written_to_a_file_of_another_user),
     TEST(an_empty_queue_is_exported),
     TEST(topics_and_a_state_are_chosen),
-    TEST(a_file_is_not_replaced_unless_it_is_wanted),
+    TEST(file_is_replaced_only_with_the_flag),
     TEST(a_foreign_part_file_is_not_overwritten),
     TEST(an_export_that_cannot_be_written_is_reported),
-    TEST(a_reader_that_goes_ends_the_export_silently),
+    TEST(closed_reader_ends_the_export_silently),
     TEST(an_interrupted_export_leaves_no_file),
-    TEST(what_was_exported_is_imported),
-    TEST(what_was_exported_comes_back_into_the_queue),
+    TEST(exported_jobs_are_imported),
+    TEST(export_and_import_into_the_same_queue),
     TEST(ready_and_delayed_jobs_are_imported_by_a_beanstalkd),
     TEST(a_line_needs_a_topic_and_a_body),
-    TEST(of_a_stream_nothing_behind_a_bad_line_is_taken),
-    TEST(a_line_that_cannot_be_a_job_is_not_read_to_its_end),
-    TEST(blanks_before_a_job_are_nothing),
-    TEST(of_a_bad_file_nothing_is_taken),
-    TEST(an_export_without_its_end_is_refused),
-    TEST(a_line_that_was_taken_out_or_doubled_is_noticed),
-    TEST(jobs_the_queue_refuses_are_reported_by_line),
+    TEST(import_of_a_stream_stops_at_an_invalid_line),
+    TEST(overlong_line_is_not_read_to_its_end),
+    TEST(leading_blanks_are_ignored),
+    TEST(invalid_file_imports_nothing),
+    TEST(truncated_export_is_rejected),
+    TEST(removed_or_duplicated_line_is_noticed),
+    TEST(jobs_rejected_by_the_queue_are_reported_by_line),
     TEST(a_dry_run_changes_nothing),
-    TEST(lines_before_a_number_are_left_out),
+    TEST(lines_before_the_given_number_are_skipped),
     TEST(an_interrupted_import_prints_how_to_resume),
-    TEST(results_whose_time_is_over_are_left_out),
+    TEST(expired_results_are_skipped),
     TEST(an_unreadable_import_file_is_reported),
-    TEST(a_move_whose_server_dies_goes_on_with_the_next),
+    TEST(move_continues_after_a_server_crash),
 };
 
 const struct theme export_import_theme = {"transfer", tests, COUNT(tests)};

@@ -23,7 +23,7 @@ static void an_error_is_one_line(void)
     HAS(run_expect(2, "two\nlines")->err, "two\\nlines");
 }
 
-static void an_error_is_json_whatever_is_in_it(void)
+static void error_with_any_text_is_valid_json(void)
 {
     struct child *child = run_expect(2, "--json", "not\xff utf-8 \x1b\xc3");
     const char *error = text_in(json_at(child->err, 0), "error");
@@ -73,7 +73,7 @@ static void ignore_hangup(void)
     signal(SIGHUP, SIG_IGN);
 }
 
-static void a_worker_under_nohup_goes_on_when_the_terminal_has_gone(void)
+static void worker_under_nohup_survives_a_hangup(void)
 {
     use_url(start_another_server("queue", "memory:"));
     before_exec = ignore_hangup;
@@ -141,10 +141,10 @@ static const struct test tests[] = {
     TEST(a_worker_with_a_blocked_stderr_can_be_stopped),
     TEST(a_worker_with_a_blocked_stdout_can_be_stopped),
     TEST(a_failed_program_counts_as_failed_with_sigchld_ignored),
-    TEST(a_worker_under_nohup_goes_on_when_the_terminal_has_gone),
+    TEST(worker_under_nohup_survives_a_hangup),
     TEST(an_error_sends_no_control_characters_to_a_terminal),
     TEST(an_error_is_one_line),
-    TEST(an_error_is_json_whatever_is_in_it),
+    TEST(error_with_any_text_is_valid_json),
     TEST(a_runtime_folder_that_is_a_link_is_not_used),
     TEST(a_runtime_folder_that_others_can_write_to_is_not_used),
 };

@@ -74,7 +74,7 @@ static void wait_on_a_terminal_shows_the_job(void)
     OK(bide_close(queue));
 }
 
-static void what_became_of_a_job_is_in_the_exit_code(void)
+static void exit_code_of_wait_has_the_outcome_of_the_job(void)
 {
     put_job("email", "gone");
     put_job("email", "buried");
@@ -103,7 +103,7 @@ static struct child *begin_waiting(bide *queue, const char *id)
 }
 
 /* A script that goes on after "bide wait" must know whether the work was done. */
-static void a_job_that_goes_without_being_done_is_no_success(void)
+static void wait_for_a_removed_job_is_not_a_success(void)
 {
     bide *queue = open_test_queue();
     bide_job job;
@@ -239,8 +239,8 @@ static const struct test tests[] = {
     TEST(a_result_is_printed_as_it_is),
     TEST(a_put_waits_for_its_own_result),
     TEST(wait_on_a_terminal_shows_the_job),
-    TEST(what_became_of_a_job_is_in_the_exit_code),
-    TEST(a_job_that_goes_without_being_done_is_no_success),
+    TEST(exit_code_of_wait_has_the_outcome_of_the_job),
+    TEST(wait_for_a_removed_job_is_not_a_success),
     TEST(every_event_is_one_line),
     TEST(events_end_after_their_reader),
     TEST(invalid_kinds_are_reported),

@@ -127,7 +127,7 @@ static void has_these_names(const struct golden *row)
 
 /* ---- tests ---- */
 
-static void the_names_of_every_verb_are_these(void)
+static void json_names_of_every_verb_are_stable(void)
 {
     /* Jobs without a limit of retries: what a job does not have is left out. */
     run_expect(0, "put", "email", "x", "--retries", "unlimited");
@@ -148,7 +148,7 @@ static void the_names_of_every_verb_are_these(void)
         has_these_names(&served[i]);
 }
 
-static void errors_have_these_names(void)
+static void json_names_of_errors_are_stable(void)
 {
     char got[200];
     names_of(json_at(run_expect(3, "--json", "peek", "77")->err, 0), got);
@@ -160,8 +160,8 @@ static void errors_have_these_names(void)
 }
 
 static const struct test tests[] = {
-    TEST(the_names_of_every_verb_are_these),
-    TEST(errors_have_these_names),
+    TEST(json_names_of_every_verb_are_stable),
+    TEST(json_names_of_errors_are_stable),
 };
 
 const struct theme json_theme = {"json", tests, COUNT(tests)};

@@ -56,7 +56,7 @@ static void an_export_notes_the_reserved_jobs(void)
     HAS(run_expect(0, "export")->err, "\n2 of them are reserved; an import makes them ready\n");
 }
 
-static void nothing_ready_is_4_at_once_or_after_the_timeout(void)
+static void reserve_without_a_ready_job_exits_4(void)
 {
     HAS(run_expect(4, "reserve", "email")->err, "--timeout");
     int64_t start_us = clock_us();
@@ -72,7 +72,7 @@ static void nothing_ready_is_4_at_once_or_after_the_timeout(void)
     OK(bide_close(queue));
 }
 
-static void several_are_taken_at_once(void)
+static void several_jobs_are_reserved_at_once(void)
 {
     run_expect_input(0, "1\n2\n3\n", "put", "email", "--lines");
     struct child *child = run_expect(0, "reserve", "email", "-n", "10");
@@ -84,7 +84,7 @@ static void several_are_taken_at_once(void)
     CHECK(number_in(json_at(child->out, 0), "token") != number_in(json_at(child->out, 1), "token"));
 }
 
-static void a_given_job_is_taken_by_its_id(void)
+static void job_is_reserved_by_its_id(void)
 {
     run_expect(0, "put", "email", "one", "--delay", "1h");
     OUTPUT_IS(run_expect(0, "reserve", "--id", "1")->out, "one");
@@ -118,7 +118,7 @@ static void a_body_that_cannot_be_written_is_given_back(void)
     EQ(count_jobs("email", BIDE_STATE_READY), 1);
 }
 
-static void a_reader_that_has_gone_leaves_the_job_ready(void)
+static void closed_reader_leaves_the_job_ready(void)
 {
     struct child *child = begin("reserve", "email", "--timeout", "1m", NULL);
     end_output(child);
@@ -155,7 +155,7 @@ static void a_reserve_with_a_blocked_reader_can_be_interrupted(void)
     EQ(count_jobs("email", BIDE_STATE_RESERVED), 1);
 }
 
-static void an_interrupt_while_it_waits_takes_nothing(void)
+static void interrupted_wait_reserves_no_job(void)
 {
     static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
     bide *queue = open_test_queue();
@@ -198,7 +198,7 @@ static void every_verb_with_a_token_finishes_the_job(void)
     EQ(count_jobs("email", BIDE_STATE_RESERVED), 0);
 }
 
-static void a_wrong_token_is_refused_and_the_holder_keeps_the_job(void)
+static void wrong_token_is_rejected_and_the_holder_keeps_the_job(void)
 {
     static const char *const verbs[] = {"touch", "done", "delete", "release", "fail", "bury"};
     put_job("email", "x");
@@ -211,7 +211,7 @@ static void a_wrong_token_is_refused_and_the_holder_keeps_the_job(void)
     run_expect(0, "touch", held.id, "--token", held.token);
 }
 
-static void without_a_token_a_reserved_job_is_refused(void)
+static void reserved_job_is_rejected_without_a_token(void)
 {
     static const char *const verbs[] = {"done", "delete", "fail", "bury"};
     put_job("email", "x");
@@ -223,7 +223,7 @@ static void without_a_token_a_reserved_job_is_refused(void)
     EQ(count_jobs("email", BIDE_STATE_RESERVED), 1);
 }
 
-static void a_worker_hears_at_touch_that_its_job_is_to_stop(void)
+static void touch_reports_a_cancel(void)
 {
     put_job("email", "x");
     struct held held = hold("email");
@@ -246,17 +246,17 @@ static const struct test tests[] = {
     TEST(the_body_goes_to_output_and_the_lease_to_error),
     TEST(a_body_sends_no_control_characters_to_a_terminal),
     TEST(an_export_notes_the_reserved_jobs),
-    TEST(nothing_ready_is_4_at_once_or_after_the_timeout),
-    TEST(several_are_taken_at_once),
-    TEST(a_given_job_is_taken_by_its_id),
+    TEST(reserve_without_a_ready_job_exits_4),
+    TEST(several_jobs_are_reserved_at_once),
+    TEST(job_is_reserved_by_its_id),
     TEST(a_body_that_cannot_be_written_is_given_back),
-    TEST(a_reader_that_has_gone_leaves_the_job_ready),
+    TEST(closed_reader_leaves_the_job_ready),
     TEST(a_reserve_with_a_blocked_reader_can_be_interrupted),
-    TEST(an_interrupt_while_it_waits_takes_nothing),
+    TEST(interrupted_wait_reserves_no_job),
     TEST(every_verb_with_a_token_finishes_the_job),
-    TEST(a_wrong_token_is_refused_and_the_holder_keeps_the_job),
-    TEST(without_a_token_a_reserved_job_is_refused),
-    TEST(a_worker_hears_at_touch_that_its_job_is_to_stop),
+    TEST(wrong_token_is_rejected_and_the_holder_keeps_the_job),
+    TEST(reserved_job_is_rejected_without_a_token),
+    TEST(touch_reports_a_cancel),
     TEST(an_expired_lease_is_reported),
 };
 

@@ -24,7 +24,7 @@ static bool has_no_events(void)
     return false;
 }
 
-static void events_come_while_they_happen_until_ctrl_c(void)
+static void events_are_printed_until_ctrl_c(void)
 {
     if (has_no_events())
         return;
@@ -38,7 +38,7 @@ static void events_come_while_they_happen_until_ctrl_c(void)
     interrupt(child, SIGINT, 130);
 }
 
-static void events_are_those_of_a_topic_and_of_some_kinds(void)
+static void events_are_filtered_by_topic_and_kind(void)
 {
     if (has_no_events())
         return;
@@ -59,7 +59,7 @@ static void events_are_those_of_a_topic_and_of_some_kinds(void)
     CHECK(number_in(event, "at_ms") > 0);
 }
 
-static void a_kind_that_there_is_not_is_refused(void)
+static void unknown_event_kind_is_rejected(void)
 {
     HAS(run_expect(2, "events", "--kinds", "put,redy")->err, "did you mean ready?");
     HAS(run_expect(2, "events", "--kinds", "")->err, "--kinds");
@@ -113,7 +113,7 @@ static void a_ping_shows_the_kind_of_server(void)
     CHECK(strstr(who, text_in(answer, "server")) == who);
 }
 
-static void pings_go_on_until_ctrl_c(void)
+static void pings_are_repeated_until_ctrl_c(void)
 {
     struct child *child = begin("ping", "--count", "0", "--interval", "1h", NULL);
     await_out(child, "answers in");
@@ -162,7 +162,7 @@ static void a_bench_that_is_interrupted_cleans_up(void)
     no_bench_topic_is_left();
 }
 
-static void a_bench_that_is_refused_reports_why(void)
+static void rejected_bench_reports_the_reason(void)
 {
     struct child *child = run_expect(5, "bench", "-n", "5", "--size", "1MiB");
     CHECK(child->err.size > 0);
@@ -175,16 +175,16 @@ static void a_bench_that_is_refused_reports_why(void)
 }
 
 static const struct test tests[] = {
-    TEST(events_come_while_they_happen_until_ctrl_c),
-    TEST(events_are_those_of_a_topic_and_of_some_kinds),
-    TEST(a_kind_that_there_is_not_is_refused),
+    TEST(events_are_printed_until_ctrl_c),
+    TEST(events_are_filtered_by_topic_and_kind),
+    TEST(unknown_event_kind_is_rejected),
     TEST(events_survive_a_server_restart_and_report_losses),
     TEST(events_end_when_the_pipe_is_closed),
     TEST(a_ping_shows_the_kind_of_server),
-    TEST(pings_go_on_until_ctrl_c),
+    TEST(pings_are_repeated_until_ctrl_c),
     TEST(a_bench_measures_and_leaves_nothing),
     TEST(a_bench_that_is_interrupted_cleans_up),
-    TEST(a_bench_that_is_refused_reports_why),
+    TEST(rejected_bench_reports_the_reason),
 };
 
 const struct theme monitor_theme = {"follow", tests, COUNT(tests)};

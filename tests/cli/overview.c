@@ -46,7 +46,7 @@ static void a_list_has_a_job_by_its_key(void)
     run_expect(3, "peek", "email", "--key", "c");
 }
 
-static void a_list_goes_on_where_it_ended(void)
+static void list_continues_where_it_ended(void)
 {
     static char lines[2501 * 2];
     char cursor[100] = "";
@@ -129,7 +129,7 @@ static void a_peek_has_every_byte(void)
     run_expect(3, "peek", "77");
 }
 
-static void a_control_in_a_name_or_body_does_not_reach_a_terminal(void)
+static void control_characters_do_not_reach_a_terminal(void)
 {
     run_expect_bytes(0,
                      "\x1b]0;owned\x07\x9b"
@@ -147,7 +147,7 @@ static void a_control_in_a_name_or_body_does_not_reach_a_terminal(void)
 
 /* ---- colours ---- */
 
-static void colours_are_for_terminals_by_default(void)
+static void colors_are_used_on_terminals_by_default(void)
 {
     put_job("email", "x");
     LACKS(run_expect(0, "topics")->out, "\x1b[");
@@ -188,7 +188,7 @@ static void topics_are_named_and_counted(void)
     HAS(run_expect(7, "job", "1", "77")->out, "email");
 }
 
-static void many_topics_are_all_there(void)
+static void many_topics_are_listed_completely(void)
 {
     static char lines[600 * 40];
     size_t size = 0;
@@ -213,7 +213,7 @@ static void a_ping_names_the_kind_of_server(void)
     interrupt(child, SIGINT, 130);
 }
 
-static void a_check_finds_nothing_wrong(void)
+static void check_of_an_intact_queue_passes(void)
 {
     put_job("email", "x");
     if (is_plain()) {
@@ -254,16 +254,16 @@ static void a_bench_leaves_nothing_behind(void)
 static const struct test tests[] = {
     TEST(a_list_is_by_topic_state_and_text),
     TEST(a_list_has_a_job_by_its_key),
-    TEST(a_list_goes_on_where_it_ended),
+    TEST(list_continues_where_it_ended),
     TEST(a_table_is_cut_at_the_edge_of_a_terminal_only),
     TEST(a_list_of_buried_jobs_shows_the_last_error),
     TEST(a_peek_has_every_byte),
-    TEST(a_control_in_a_name_or_body_does_not_reach_a_terminal),
-    TEST(colours_are_for_terminals_by_default),
+    TEST(control_characters_do_not_reach_a_terminal),
+    TEST(colors_are_used_on_terminals_by_default),
     TEST(topics_are_named_and_counted),
-    TEST(many_topics_are_all_there),
+    TEST(many_topics_are_listed_completely),
     TEST(a_ping_names_the_kind_of_server),
-    TEST(a_check_finds_nothing_wrong),
+    TEST(check_of_an_intact_queue_passes),
     TEST(a_backup_is_a_queue_of_its_own),
     TEST(a_bench_leaves_nothing_behind),
 };

@@ -78,14 +78,14 @@ static void a_body_is_a_file_with_its_last_newline(void)
     bide_job_clear(&job);
 }
 
-static void a_file_that_is_not_there_puts_nothing(void)
+static void missing_file_puts_nothing(void)
 {
     HAS(run_expect(1, "put", "email", "--file", test_path("nothing.txt"))->err, "nothing.txt");
     HAS(run_expect(1, "put", "email", "--file", test_dir())->err, "directory");
     EQ(count_jobs("email", BIDE_STATE_READY), 0);
 }
 
-static void a_word_with_a_dash_is_a_body_behind_two_dashes(void)
+static void word_with_a_dash_is_a_body_after_two_dashes(void)
 {
     run_expect(0, "put", "email", "--", "--help");
     bide_job job = first("email", BIDE_STATE_READY);
@@ -169,7 +169,7 @@ static void a_job_that_always_fails_ends_buried_by_default(void)
     HAS(run_expect(2, "put", "email", "x", "--retries", "often")->err, "unlimited");
 }
 
-static void a_body_that_is_too_large_is_refused(void)
+static void oversized_body_is_rejected(void)
 {
     static char bytes[70000];
     struct child *child = run_expect_bytes(5, bytes, sizeof(bytes), "put", "email");
@@ -179,7 +179,7 @@ static void a_body_that_is_too_large_is_refused(void)
 }
 
 /* What a plain beanstalkd does not know is said, and nothing is put. */
-static void options_that_beanstalkd_lacks_are_kept_or_refused(void)
+static void options_unknown_to_beanstalkd_are_kept_or_rejected(void)
 {
     static const char *const options[][4] = {
         {"--key", "order-7"},
@@ -209,7 +209,7 @@ static void options_that_beanstalkd_lacks_are_kept_or_refused(void)
     bide_job_clear(&job);
 }
 
-static void a_key_that_is_held_is_refused_with_the_id_or_replaced(void)
+static void held_key_is_rejected_with_the_id_or_replaced(void)
 {
     if (is_plain()) {
         HAS(run_expect(1, "put", "email", "1", "--key", "k")->err, "does not know keys");
@@ -263,7 +263,7 @@ static void a_time_in_the_past_is_reported_as_such(void)
     HAS(child->out, "job 4, ready now");
 }
 
-static void both_a_delay_and_a_time_are_refused(void)
+static void delay_and_time_together_are_rejected(void)
 {
     HAS(run_expect(2, "put", "email", "x", "--at", "tomorrow", "--delay", "1h")->err, "choose one");
     run_expect(2, "put", "email", "x", "--file", "y");
@@ -318,7 +318,7 @@ static void many_lines_are_put_once_each_in_order(void)
     OK(bide_close(queue));
 }
 
-static void a_refused_line_is_reported_and_the_others_are_put(void)
+static void rejected_line_is_reported_and_the_others_are_put(void)
 {
     static char text[70100];
     memset(text, 'x', sizeof(text));
@@ -336,7 +336,7 @@ static void a_refused_line_is_reported_and_the_others_are_put(void)
 }
 
 /* Lines have one exit code, however many there are. */
-static void put_of_lines_that_are_all_refused_exits_7(void)
+static void put_of_only_rejected_lines_exits_7(void)
 {
     static char text[140100];
     memset(text, 'x', sizeof(text));
@@ -351,7 +351,7 @@ static void put_of_lines_that_are_all_refused_exits_7(void)
 }
 
 /* More than a server even looks at: it says so when all of it has come. */
-static void a_line_of_many_megabytes_disturbs_no_other(void)
+static void line_of_many_megabytes_does_not_affect_others(void)
 {
     static const size_t size = (size_t)40 << 20;
     char *text = malloc(size + 16);
@@ -421,22 +421,22 @@ static const struct test tests[] = {
     TEST(json_has_the_id_and_the_topic),
     TEST(a_body_is_any_bytes_from_standard_input),
     TEST(a_body_is_a_file_with_its_last_newline),
-    TEST(a_file_that_is_not_there_puts_nothing),
-    TEST(a_word_with_a_dash_is_a_body_behind_two_dashes),
+    TEST(missing_file_puts_nothing),
+    TEST(word_with_a_dash_is_a_body_after_two_dashes),
     TEST(priority_delay_and_ttr_are_those_of_the_flags),
     TEST(put_defaults_are_those_of_the_help),
     TEST(a_job_that_always_fails_ends_buried_by_default),
-    TEST(a_body_that_is_too_large_is_refused),
-    TEST(options_that_beanstalkd_lacks_are_kept_or_refused),
-    TEST(a_key_that_is_held_is_refused_with_the_id_or_replaced),
+    TEST(oversized_body_is_rejected),
+    TEST(options_unknown_to_beanstalkd_are_kept_or_rejected),
+    TEST(held_key_is_rejected_with_the_id_or_replaced),
     TEST(a_time_is_echoed_with_its_zone),
     TEST(a_time_in_the_past_is_reported_as_such),
-    TEST(both_a_delay_and_a_time_are_refused),
+    TEST(delay_and_time_together_are_rejected),
     TEST(every_line_is_a_job),
     TEST(many_lines_are_put_once_each_in_order),
-    TEST(a_refused_line_is_reported_and_the_others_are_put),
-    TEST(put_of_lines_that_are_all_refused_exits_7),
-    TEST(a_line_of_many_megabytes_disturbs_no_other),
+    TEST(rejected_line_is_reported_and_the_others_are_put),
+    TEST(put_of_only_rejected_lines_exits_7),
+    TEST(line_of_many_megabytes_does_not_affect_others),
     TEST(pieces_between_nuls_are_jobs),
     TEST(lines_of_json_have_their_own_options),
     TEST(invalid_json_lines_are_reported_with_their_number),

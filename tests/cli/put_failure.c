@@ -44,7 +44,7 @@ static void read_a_folder(void)
     dup2(open("/", O_RDONLY), STDIN_FILENO);
 }
 
-static void an_input_that_cannot_be_read_is_a_failure_and_no_misuse(void)
+static void unreadable_input_is_a_failure_and_not_a_usage_error(void)
 {
     before_exec = read_a_folder;
     HAS(run_expect(1, "put", "t", "--lines")->err, "Is a directory");
@@ -55,7 +55,7 @@ static void an_input_that_cannot_be_read_is_a_failure_and_no_misuse(void)
 
 static const struct test tests[] = {
     TEST(an_interrupt_between_files_reports_the_jobs_put),
-    TEST(an_input_that_cannot_be_read_is_a_failure_and_no_misuse),
+    TEST(unreadable_input_is_a_failure_and_not_a_usage_error),
 };
 
 const struct theme put_failure_theme = {"breaks", tests, COUNT(tests)};

@@ -62,7 +62,7 @@ static void put_numbers(const char *name, int count, bool apart)
 
 /* ---- topics ---- */
 
-static void topics_are_named_one_a_line(void)
+static void topics_are_printed_one_per_line(void)
 {
     put_job("email", "1");
     put_job("a+b/c;d.e$f_(g)", "2");
@@ -96,7 +96,7 @@ static void the_table_of_topics_counts_every_state(void)
     EQ(waiting, 0);
 }
 
-static void topics_in_json_are_objects_with_all_figures(void)
+static void topics_in_json_have_all_statistics(void)
 {
     put_job("email", "1");
     struct child *child = run_expect(0, "topics", "--json");
@@ -115,7 +115,7 @@ static void topics_in_json_are_objects_with_all_figures(void)
     EQ(found, 1);
 }
 
-static void topics_of_many_pages_are_all_there(void)
+static void topics_of_many_pages_are_complete(void)
 {
     put_numbers("topic", 1200, true);
     struct child *child = run_expect(0, "topics", "--names");
@@ -125,7 +125,7 @@ static void topics_of_many_pages_are_all_there(void)
     EQ(count_of(&child->out, "TOPIC"), 1);
 }
 
-static void topics_are_sorted_by_what_is_wanted(void)
+static void topics_are_sorted_by_the_given_column(void)
 {
     put_job("one", "1");
     for (int i = 0; i < 3; i++)
@@ -172,7 +172,7 @@ static void stats_show_the_queue_or_one_topic(void)
     TEXT(text_in(stats, "name"), strlen(text_in(stats, "name")), "email");
 }
 
-static void stats_of_a_topic_that_is_not_there_are_not_found(void)
+static void stats_of_an_unknown_topic_are_not_found(void)
 {
     struct child *child = run_expect(3, "stats", "nothing");
     SILENT(child->out);
@@ -213,7 +213,7 @@ static void ids_rise(const struct output *output, int count)
 }
 
 /* Also of more jobs than one call can look at: scripts compare lists, and cut them. */
-static void a_list_is_in_the_order_that_its_help_tells(void)
+static void list_is_in_the_documented_order(void)
 {
     enum { MORE = 9999 }; /* and two are more than one call looks at */
     static char lines[2 * MORE];
@@ -248,7 +248,7 @@ static void a_list_is_in_the_order_that_its_help_tells(void)
     HAS(run_expect(0, "help", "list")->out, "Jobs are listed in the order of their ids");
 }
 
-static void what_no_list_finds_is_no_failure(void)
+static void empty_list_is_a_success(void)
 {
     if (has_no_lists())
         return;
@@ -259,7 +259,7 @@ static void what_no_list_finds_is_no_failure(void)
     PRINTS(run_expect(0, "list", "something", "--state", "done", "--ids"), "");
 }
 
-static void a_list_of_a_topic_that_is_not_there_is_not_found(void)
+static void list_of_an_unknown_topic_is_not_found(void)
 {
     if (has_no_lists())
         return;
@@ -274,7 +274,7 @@ static void a_list_of_a_topic_that_is_not_there_is_not_found(void)
 }
 
 /* The bytes of a photograph are of no use in a table. */
-static void bodies_that_are_no_text_are_listed_when_they_are_asked_for(void)
+static void binary_bodies_are_listed_on_request(void)
 {
     static const char bytes[] = "\x89PNG\r\n\x1a\n\0\0";
     if (has_no_lists())
@@ -292,7 +292,7 @@ static void bodies_that_are_no_text_are_listed_when_they_are_asked_for(void)
 }
 
 /* What is piped is often shown later: a terminal takes these bytes for commands, too. */
-static void no_control_reaches_a_pipe_by_a_list(void)
+static void list_writes_no_control_characters_to_a_pipe(void)
 {
     if (has_no_lists())
         return;
@@ -353,7 +353,7 @@ static void a_list_of_jobs_with_a_text_is_in_the_order_of_ids(void)
     LACKS(rest->out, "\n40\n");
 }
 
-static void a_list_goes_on_at_its_cursor_until_every_job_came_once(void)
+static void list_continues_at_its_cursor(void)
 {
     if (has_no_lists())
         return;
@@ -400,7 +400,7 @@ static void a_list_is_complete_in_a_pipe_and_short_on_a_terminal(void)
     LACKS(child->out, "--cursor");
 }
 
-static void a_list_on_a_terminal_is_as_wide_as_that(void)
+static void list_fits_the_terminal_width(void)
 {
     if (has_no_lists())
         return;
@@ -512,7 +512,7 @@ static void peek_finds_a_key_and_a_result(void)
     PRINTS(run_expect(0, "peek", id_text(id)), "1+1");
 }
 
-static void digits_are_an_id_unless_a_topic_must_be_meant(void)
+static void digits_are_an_id_unless_a_topic_is_required(void)
 {
     put_job("123456789", "of a topic of digits");
     run_expect(3, "peek", "123456789");
@@ -555,7 +555,7 @@ static void a_delayed_job_shows_when_it_is_due(void)
           10 * HOUR_MS);
 }
 
-static void jobs_that_are_not_there_do_not_hide_the_others(void)
+static void unknown_ids_do_not_hide_other_jobs(void)
 {
     uint64_t id = put_job("email", "hello");
     struct child *child = run_expect(7, "job", "987654", id_text(id), "987655");
@@ -567,7 +567,7 @@ static void jobs_that_are_not_there_do_not_hide_the_others(void)
     SILENT(child->out);
 }
 
-static void the_texts_of_a_job_break_no_line(void)
+static void texts_of_a_job_break_no_line(void)
 {
     uint64_t id = put_job("email", "hello");
     if (is_plain()) { /* which keeps none */
@@ -595,35 +595,35 @@ static void a_list_ends_when_its_pipe_is_closed(void)
 }
 
 static const struct test tests[] = {
-    TEST(topics_are_named_one_a_line),
+    TEST(topics_are_printed_one_per_line),
     TEST(the_table_of_topics_counts_every_state),
-    TEST(topics_in_json_are_objects_with_all_figures),
-    TEST(topics_of_many_pages_are_all_there),
-    TEST(topics_are_sorted_by_what_is_wanted),
+    TEST(topics_in_json_have_all_statistics),
+    TEST(topics_of_many_pages_are_complete),
+    TEST(topics_are_sorted_by_the_given_column),
     TEST(on_a_terminal_topics_are_in_order_and_coloured),
     TEST(stats_show_the_queue_or_one_topic),
-    TEST(stats_of_a_topic_that_is_not_there_are_not_found),
+    TEST(stats_of_an_unknown_topic_are_not_found),
     TEST(a_list_has_every_job_in_one_line),
-    TEST(a_list_is_in_the_order_that_its_help_tells),
-    TEST(what_no_list_finds_is_no_failure),
-    TEST(a_list_of_a_topic_that_is_not_there_is_not_found),
-    TEST(bodies_that_are_no_text_are_listed_when_they_are_asked_for),
-    TEST(no_control_reaches_a_pipe_by_a_list),
+    TEST(list_is_in_the_documented_order),
+    TEST(empty_list_is_a_success),
+    TEST(list_of_an_unknown_topic_is_not_found),
+    TEST(binary_bodies_are_listed_on_request),
+    TEST(list_writes_no_control_characters_to_a_pipe),
     TEST(no_table_is_wider_than_the_terminal),
     TEST(a_list_is_filtered_by_state_age_key_and_text),
     TEST(a_list_of_jobs_with_a_text_is_in_the_order_of_ids),
-    TEST(a_list_goes_on_at_its_cursor_until_every_job_came_once),
+    TEST(list_continues_at_its_cursor),
     TEST(a_list_is_complete_in_a_pipe_and_short_on_a_terminal),
-    TEST(a_list_on_a_terminal_is_as_wide_as_that),
+    TEST(list_fits_the_terminal_width),
     TEST(peek_writes_the_bytes_of_a_body),
     TEST(peek_sends_no_control_characters_to_a_terminal),
     TEST(peek_finds_the_first_of_a_state),
     TEST(peek_finds_a_key_and_a_result),
-    TEST(digits_are_an_id_unless_a_topic_must_be_meant),
+    TEST(digits_are_an_id_unless_a_topic_is_required),
     TEST(a_job_is_shown_as_text_and_as_json),
     TEST(a_delayed_job_shows_when_it_is_due),
-    TEST(jobs_that_are_not_there_do_not_hide_the_others),
-    TEST(the_texts_of_a_job_break_no_line),
+    TEST(unknown_ids_do_not_hide_other_jobs),
+    TEST(texts_of_a_job_break_no_line),
     TEST(a_list_ends_when_its_pipe_is_closed),
 };
 

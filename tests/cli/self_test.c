@@ -19,7 +19,7 @@ static void run_cat(void)
     execl("/bin/cat", "cat", (char *)NULL);
 }
 
-static void a_child_gets_every_byte_and_gives_it_back(void)
+static void child_echoes_every_byte(void)
 {
     static char bytes[300000];
     for (size_t i = 0; i < sizeof(bytes); i++)
@@ -31,7 +31,7 @@ static void a_child_gets_every_byte_and_gives_it_back(void)
     SILENT(child->err);
 }
 
-static void a_terminal_is_one_and_ctrl_c_reaches_the_child(void)
+static void pseudo_terminal_is_a_terminal_and_passes_ctrl_c(void)
 {
     before_exec = run_cat;
     struct child *child = begin_on_terminal(80, 24, "help", NULL);
@@ -43,8 +43,8 @@ static void a_terminal_is_one_and_ctrl_c_reaches_the_child(void)
 
 static const struct test tests[] = {
     TEST(a_job_that_was_put_is_counted),
-    TEST(a_child_gets_every_byte_and_gives_it_back),
-    TEST(a_terminal_is_one_and_ctrl_c_reaches_the_child),
+    TEST(child_echoes_every_byte),
+    TEST(pseudo_terminal_is_a_terminal_and_passes_ctrl_c),
 };
 
 const struct theme self_test_theme = {"frame", tests, COUNT(tests)};

@@ -182,7 +182,7 @@ static void a_closed_pipe_is_exit_141_without_a_message(void)
     }
 }
 
-static void a_reader_that_goes_in_the_middle_is_141(void)
+static void reader_that_closes_early_is_exit_141(void)
 {
     static const char *const long_ones[][4] = {{"list", "--json"}, {"list"}, {"export"}};
     fill_queue();
@@ -232,7 +232,7 @@ static void close_error(void)
 }
 
 /* What would be written must not go into a file or a connection that has taken the number. */
-static void closed_descriptors_do_no_harm(void)
+static void closed_descriptors_are_harmless(void)
 {
     put_job("email", "x");
     before_exec = close_all;
@@ -253,9 +253,9 @@ static const struct test tests[] = {
     TEST(ctrl_c_reaches_a_put_on_a_terminal),
     TEST(a_bench_that_is_interrupted_leaves_nothing),
     TEST(a_closed_pipe_is_exit_141_without_a_message),
-    TEST(a_reader_that_goes_in_the_middle_is_141),
+    TEST(reader_that_closes_early_is_exit_141),
     TEST(a_full_disk_under_the_output_is_reported),
-    TEST(closed_descriptors_do_no_harm),
+    TEST(closed_descriptors_are_harmless),
 };
 
 const struct theme stream_theme = {"stream", tests, COUNT(tests)};

@@ -45,7 +45,7 @@ static void invalid_flags_are_rejected(void)
     await_end(begin_on_terminal(80, 24, "top", "word", NULL), 2);
 }
 
-static void an_unknown_terminal_is_named(void)
+static void unknown_terminal_type_is_reported(void)
 {
     static const char *const names[] = {"dumb", "no-such-terminal"};
     server_choose(AT_MEMORY);
@@ -457,7 +457,7 @@ static void quit_waits_for_a_pending_kick(void)
 static const struct test tests[] = {
     TEST(without_a_terminal_top_is_rejected_and_starts_no_server),
     TEST(invalid_flags_are_rejected),
-    TEST(an_unknown_terminal_is_named),
+    TEST(unknown_terminal_type_is_reported),
     TEST(it_works_on_xterm),
     TEST(it_works_on_screen),
     TEST(it_works_on_tmux),

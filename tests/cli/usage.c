@@ -40,7 +40,7 @@ static void an_unknown_verb_is_reported_with_the_nearest(void)
     SILENT(child->out);
 }
 
-static void a_verb_of_other_queues_is_answered_with_ours(void)
+static void verb_of_another_queue_suggests_ours(void)
 {
     HAS(run_expect(2, "tubes")->err, "unknown verb \"tubes\"; did you mean topics or list?\n");
     HAS(run_expect(2, "ls")->err, "did you mean topics or list?");
@@ -57,7 +57,7 @@ static const struct test tests[] = {
     TEST(help_goes_to_standard_output),
     TEST(the_version_is_that_of_the_library),
     TEST(an_unknown_verb_is_reported_with_the_nearest),
-    TEST(a_verb_of_other_queues_is_answered_with_ours),
+    TEST(verb_of_another_queue_suggests_ours),
 };
 
 const struct theme usage_theme = {"usage", tests, COUNT(tests)};

@@ -164,7 +164,7 @@ static void user_server_is_started_announced_and_found_again(void)
     end_own(pid, SIGTERM);
 }
 
-static void what_was_put_is_there_when_it_is_started_again(void)
+static void jobs_are_kept_across_restarts_of_the_user_server(void)
 {
     be_alone();
     end_own(started_by(run_expect(0, "put", "email", "hello")), SIGTERM);
@@ -181,7 +181,7 @@ static void quiet_starts_the_server_without_a_message(void)
     SILENT(run_expect(0, "put", "email", "hello")->err);
 }
 
-static void eight_commands_at_the_same_time_start_one(void)
+static void eight_concurrent_commands_start_one_server(void)
 {
     struct child *children[8];
     int started = 0;
@@ -197,7 +197,7 @@ static void eight_commands_at_the_same_time_start_one(void)
     EQ(LINES(run_expect(0, "list", "email", "--json")->out), 8);
 }
 
-static void a_socket_that_a_killed_one_left_is_no_hindrance(void)
+static void stale_socket_of_a_killed_server_is_replaced(void)
 {
     be_alone();
     pid_t pid = started_by(run_expect(0, "put", "email", "hello"));
@@ -208,7 +208,7 @@ static void a_socket_that_a_killed_one_left_is_no_hindrance(void)
     EQ(LINES(child->out), 1);
 }
 
-static void it_does_not_end_with_the_terminal_of_its_command(void)
+static void user_server_survives_the_terminal_of_its_command(void)
 {
     be_alone();
     struct child *child = begin_on_terminal(80, 24, "put", "email", "hello", NULL);
@@ -231,7 +231,7 @@ static void hold_a_lock(void)
 }
 
 /* Else a script that runs under a lock could not be run a second time. */
-static void a_server_that_is_started_holds_no_lock_of_the_command(void)
+static void started_server_inherits_no_lock(void)
 {
     be_alone();
     CHECK(chdir(test_dir()) == 0);
@@ -275,7 +275,7 @@ static void a_server_on_the_usual_port_is_found(void)
 }
 
 /* Jobs that wait in the file of the user's own server are mentioned, but not by every command. */
-static void a_file_that_is_not_served_is_mentioned_once(void)
+static void unserved_file_is_mentioned_once(void)
 {
     be_alone();
     end_own(started_by(run_expect(0, "put", "email", "hello")), SIGTERM);
@@ -304,7 +304,7 @@ static int connect_to_usual_port(void)
 }
 
 /* Jobs must not go to another queue because a server is full for a moment. */
-static void a_server_that_is_full_is_not_replaced_by_one_of_our_own(void)
+static void full_server_is_not_replaced_by_a_user_server(void)
 {
     char letter[3];
     be_alone();
@@ -326,7 +326,7 @@ static bool have_system_folder(void)
 }
 
 /* Else jobs would go to another queue while that server starts again, and later ones, too. */
-static void none_is_started_beside_that_of_the_system(void)
+static void no_user_server_is_started_beside_a_system_server(void)
 {
     be_alone();
     if (!have_system_folder())
@@ -343,7 +343,7 @@ static void none_is_started_beside_that_of_the_system(void)
 }
 
 /* As a logout does. */
-static void a_server_without_its_socket_is_reported_with_the_way_out(void)
+static void server_without_its_socket_is_reported_with_the_remedy(void)
 {
     char way_out[60];
     be_alone();
@@ -374,7 +374,7 @@ static void user_server_with_a_secret_is_started_and_asks_for_it(void)
 }
 
 /* Any local user can listen there before we do. */
-static void a_server_of_another_user_is_not_used_without_being_named(void)
+static void server_of_another_user_is_used_only_if_named(void)
 {
     if (geteuid() != 0)
         return; /* only root can become another user */
@@ -450,7 +450,7 @@ static void a_usage_error_starts_no_server(void)
     CHECK(!file_exists(test_path("run/bide")));
 }
 
-static void without_a_home_there_is_no_place_for_it(void)
+static void user_server_needs_a_home_directory(void)
 {
     be_alone();
     set_env("HOME", NULL);
@@ -481,7 +481,7 @@ static void without_a_bided_the_error_names_where_it_was_searched(void)
     HAS(run_expect(6, "put", "email", "hello")->err, "no \"bided\" beside bide or in PATH");
 }
 
-static void a_bided_in_the_path_will_do(void)
+static void bided_is_found_in_the_path(void)
 {
     be_alone();
     move_bide_away();
@@ -513,7 +513,7 @@ static void a_server_is_found_from_another_runtime_folder(void)
     HAS(child->out, "2\n");
 }
 
-static void a_link_to_nowhere_does_no_harm(void)
+static void dangling_socket_link_is_harmless(void)
 {
     be_alone();
     CHECK(mkdir(folder_of("data/bide"), 0700) == 0 || errno == EEXIST);
@@ -522,7 +522,7 @@ static void a_link_to_nowhere_does_no_harm(void)
     EQ(started_by(run_expect(0, "topics")), 0);
 }
 
-static void the_own_server_is_stopped_and_started_again(void)
+static void user_server_is_stopped_and_restarted(void)
 {
     be_alone();
     HAS(run_expect(3, "stop")->err, "no user server is running");
@@ -534,7 +534,7 @@ static void the_own_server_is_stopped_and_started_again(void)
     OUTPUT_IS(child->out, "hello");
 }
 
-static void the_own_server_takes_large_jobs_and_has_settings_of_its_own(void)
+static void user_server_accepts_large_jobs_and_has_its_own_settings(void)
 {
     static char body[100000];
     memset(body, 'x', sizeof(body) - 1);
@@ -588,7 +588,7 @@ static void a_data_folder_of_another_user_is_not_used(void)
 }
 
 /* No server is used in place of one's own when that cannot be used safely. */
-static void an_unsafe_folder_is_an_error_although_a_server_answers(void)
+static void unsafe_directory_is_an_error_although_a_server_answers(void)
 {
     be_alone();
     struct child *server = begin_bided_on_usual_port();
@@ -607,7 +607,7 @@ static void an_unsafe_folder_is_an_error_although_a_server_answers(void)
 }
 
 /* The link there could point to a server of that user. */
-static void a_data_folder_that_another_user_has_made_is_not_used(void)
+static void data_directory_created_by_another_user_is_not_used(void)
 {
     if (geteuid() != 0)
         return;
@@ -629,33 +629,33 @@ static void a_data_directory_that_cannot_be_created_is_reported(void)
 
 static const struct test tests[] = {
     TEST(user_server_is_started_announced_and_found_again),
-    TEST(what_was_put_is_there_when_it_is_started_again),
+    TEST(jobs_are_kept_across_restarts_of_the_user_server),
     TEST(quiet_starts_the_server_without_a_message),
-    TEST(eight_commands_at_the_same_time_start_one),
-    TEST(a_socket_that_a_killed_one_left_is_no_hindrance),
-    TEST(it_does_not_end_with_the_terminal_of_its_command),
-    TEST(a_server_that_is_started_holds_no_lock_of_the_command),
+    TEST(eight_concurrent_commands_start_one_server),
+    TEST(stale_socket_of_a_killed_server_is_replaced),
+    TEST(user_server_survives_the_terminal_of_its_command),
+    TEST(started_server_inherits_no_lock),
     TEST(a_server_on_the_usual_port_is_found),
-    TEST(a_file_that_is_not_served_is_mentioned_once),
-    TEST(a_server_that_is_full_is_not_replaced_by_one_of_our_own),
-    TEST(none_is_started_beside_that_of_the_system),
-    TEST(a_server_without_its_socket_is_reported_with_the_way_out),
+    TEST(unserved_file_is_mentioned_once),
+    TEST(full_server_is_not_replaced_by_a_user_server),
+    TEST(no_user_server_is_started_beside_a_system_server),
+    TEST(server_without_its_socket_is_reported_with_the_remedy),
     TEST(user_server_with_a_secret_is_started_and_asks_for_it),
-    TEST(a_server_of_another_user_is_not_used_without_being_named),
+    TEST(server_of_another_user_is_used_only_if_named),
     TEST(no_command_reconnects_to_a_server_of_another_user),
-    TEST(an_unsafe_folder_is_an_error_although_a_server_answers),
-    TEST(a_data_folder_that_another_user_has_made_is_not_used),
+    TEST(unsafe_directory_is_an_error_although_a_server_answers),
+    TEST(data_directory_created_by_another_user_is_not_used),
     TEST(ping_starts_no_server),
     TEST(no_start_reports_how_to_name_a_queue),
     TEST(a_usage_error_starts_no_server),
-    TEST(without_a_home_there_is_no_place_for_it),
+    TEST(user_server_needs_a_home_directory),
     TEST(without_a_bided_the_error_names_where_it_was_searched),
-    TEST(a_bided_in_the_path_will_do),
+    TEST(bided_is_found_in_the_path),
     TEST(a_server_that_cannot_start_is_reported_with_its_log),
     TEST(a_server_is_found_from_another_runtime_folder),
-    TEST(a_link_to_nowhere_does_no_harm),
-    TEST(the_own_server_is_stopped_and_started_again),
-    TEST(the_own_server_takes_large_jobs_and_has_settings_of_its_own),
+    TEST(dangling_socket_link_is_harmless),
+    TEST(user_server_is_stopped_and_restarted),
+    TEST(user_server_accepts_large_jobs_and_has_its_own_settings),
     TEST(a_runtime_folder_that_others_can_write_to_is_not_used),
     TEST(a_runtime_folder_that_is_a_link_is_not_used),
     TEST(a_log_that_is_a_link_is_not_followed),

@@ -208,7 +208,7 @@ static void a_put_many_of_only_bad_items_changes_nothing(void)
 }
 
 /* Good and bad items in every order, in a queue with many topics. */
-static void items_beyond_the_limit_of_put_many_are_not_read(void)
+static void topics_of_rejected_items_are_not_read(void)
 {
     enum { TOPICS = 8000, ITEMS = 40 };
     bide *queue = open_queue("");
@@ -312,7 +312,7 @@ static const struct test tests[] = {
     TEST(put_of_a_held_key_changes_nothing),
     TEST(put_many_of_an_invalid_count_is_rejected),
     TEST(a_put_many_of_only_bad_items_changes_nothing),
-    TEST(items_beyond_the_limit_of_put_many_are_not_read),
+    TEST(topics_of_rejected_items_are_not_read),
     TEST(restore_of_an_invalid_job_is_rejected),
     TEST(restore_with_invalid_times_is_rejected),
 };

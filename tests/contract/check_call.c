@@ -45,7 +45,7 @@ static uint64_t stored_jobs(bide *queue)
 }
 
 /* Whatever is not written at once must not count as a difference. */
-static void check_passes_after_reads_only(void)
+static void check_passes_after_changes_that_are_not_written(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
@@ -207,7 +207,7 @@ static void check_can_be_submitted_as_an_op(void)
 }
 
 static const struct test tests[] = {
-    TEST(check_of_an_intact_queue_finds_no_damage), TEST(check_passes_after_reads_only),
+    TEST(check_of_an_intact_queue_finds_no_damage), TEST(check_passes_after_changes_that_are_not_written),
     TEST(check_passes_while_jobs_are_loaded),       TEST(check_passes_after_a_crash),
     TEST(check_passes_while_threads_work),          TEST(check_can_be_submitted_as_an_op),
 };

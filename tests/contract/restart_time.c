@@ -201,7 +201,7 @@ static void try_to_open(bide *queue)
     (void)queue;
 }
 
-static void subscriptions_and_references_are_not_restored(void)
+static void open_queue_can_be_opened_again_only_by_clients(void)
 {
     char location[LOCATION_SIZE];
     bide *queue = open_location(new_location(location, sizeof location), ""), *second = NULL;
@@ -228,7 +228,7 @@ static const struct test tests[] = {
     TEST(keys_are_held_across_restarts_and_freed_by_what_frees_them),
     TEST(pauses_and_resumes_are_restored),
     TEST(a_pause_that_ended_meanwhile_is_over),
-    TEST(subscriptions_and_references_are_not_restored),
+    TEST(open_queue_can_be_opened_again_only_by_clients),
 };
 
 const struct theme restart_time_theme = {"restarttime", tests, COUNT(tests)};

@@ -294,7 +294,7 @@ static void waiting_call_gets_the_job_of_a_reserve_cancelled_during_commit(void)
 /* ---- the time to stop is over ---- */
 
 /* Nothing more is read: not the bodies that reserves still lack, nor jobs that are not loaded yet. */
-static void no_body_is_read_when_the_time_to_stop_is_over(void)
+static void no_body_is_read_past_the_stop_deadline(void)
 {
     enum { MANY = 400 };
     static const char body[20000];
@@ -450,7 +450,7 @@ static size_t list_from(bide *queue, char *cursor)
 }
 
 /* A page that cannot be read leaves nothing behind, so that the caller can ask for it again. */
-static void a_list_that_fails_can_be_asked_for_again(void)
+static void failed_list_can_be_repeated(void)
 {
     bide_job jobs[2];
     char cursor[BIDE_CURSOR_SIZE] = "", begin[BIDE_CURSOR_SIZE];
@@ -493,7 +493,7 @@ static void *list_often(void *arg)
 }
 
 /* A job that is deleted while a list reads its body is no damage. */
-static void jobs_that_are_deleted_meanwhile_are_not_logged(void)
+static void jobs_deleted_during_the_read_are_not_logged(void)
 {
     static const char body[500];
     enum { MANY = 200, CHANGES = 4000 };
@@ -559,12 +559,12 @@ static void finish_while_unreadable(bool stored)
     OK(bide_close(queue));
 }
 
-static void stored_finish_is_reported_when_the_reserve_is_given_up(void)
+static void stored_finish_is_reported_when_the_reserve_is_cancelled(void)
 {
     finish_while_unreadable(true);
 }
 
-static void failed_finish_is_reported_when_the_reserve_is_given_up(void)
+static void failed_finish_is_reported_when_the_reserve_is_cancelled(void)
 {
     finish_while_unreadable(false);
 }
@@ -621,15 +621,15 @@ static const struct test tests[] = {
 #ifdef FAULT_SERVER
     TEST(unread_job_is_unchanged_after_disconnect),
     TEST(unread_job_is_unchanged_after_client_cancel),
-    TEST(no_body_is_read_when_the_time_to_stop_is_over),
+    TEST(no_body_is_read_past_the_stop_deadline),
 #endif
-    TEST(a_list_that_fails_can_be_asked_for_again),
-    TEST(jobs_that_are_deleted_meanwhile_are_not_logged),
+    TEST(failed_list_can_be_repeated),
+    TEST(jobs_deleted_during_the_read_are_not_logged),
     TEST(reserve_keeps_its_job_through_rollback),
     TEST(reserve_that_could_not_wait_keeps_its_job_through_rollback),
     TEST(reserve_job_keeps_its_job_through_rollback),
-    TEST(stored_finish_is_reported_when_the_reserve_is_given_up),
-    TEST(failed_finish_is_reported_when_the_reserve_is_given_up),
+    TEST(stored_finish_is_reported_when_the_reserve_is_cancelled),
+    TEST(failed_finish_is_reported_when_the_reserve_is_cancelled),
 #ifdef FAULT_SERVER
     TEST(bodies_for_clients_that_do_not_read_are_bounded),
 #endif

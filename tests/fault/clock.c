@@ -201,7 +201,7 @@ static int64_t count_pauses(void)
     return NUMBER(test_path("jobs.db"), "SELECT count(*) FROM pause");
 }
 
-static void a_pause_that_has_ended_leaves_the_file(void)
+static void ended_pause_is_removed_from_the_file(void)
 {
     bide *queue = open_jobs("");
     OK(bide_pause(queue, "short", 20));
@@ -215,7 +215,7 @@ static void a_pause_that_has_ended_leaves_the_file(void)
     EQ(count_pauses(), 2);
 }
 
-static void a_pause_that_ended_while_the_file_was_closed_leaves_it(void)
+static void pause_that_ended_while_closed_is_removed_from_the_file(void)
 {
     bide *queue = open_jobs("");
     OK(bide_pause(queue, "short", HOUR_MS / 2));
@@ -231,7 +231,7 @@ static void a_pause_that_ended_while_the_file_was_closed_leaves_it(void)
 }
 
 /* Loaded with a little of it left: nothing else is written, and it ends. */
-static void a_pause_that_was_loaded_leaves_the_file_when_it_ends(void)
+static void loaded_pause_is_removed_from_the_file_when_it_ends(void)
 {
     bide *queue = open_jobs("");
     OK(bide_pause(queue, "short", 300));
@@ -249,8 +249,8 @@ static const struct test tests[] = {
     TEST(a_clock_set_forward_by_days_ends_delays),
     TEST(a_clock_set_forward_by_years_ends_delays),
     TEST(a_clock_set_forward_a_little_keeps_the_rest_of_a_delay),
-    TEST(a_pause_that_has_ended_leaves_the_file),
-    TEST(a_pause_that_ended_while_the_file_was_closed_leaves_it),
-    TEST(a_pause_that_was_loaded_leaves_the_file_when_it_ends),
+    TEST(ended_pause_is_removed_from_the_file),
+    TEST(pause_that_ended_while_closed_is_removed_from_the_file),
+    TEST(loaded_pause_is_removed_from_the_file_when_it_ends),
 };
 const struct theme clock_theme = {"clock", tests, COUNT(tests)};

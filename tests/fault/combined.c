@@ -229,7 +229,7 @@ static void *take_one(void *arg)
 
 /* A thread is cancelled while its reserve is being stored, and the commit in which the job is given
  * back fails. */
-static void a_job_of_a_cancelled_thread_comes_back(void)
+static void job_of_a_cancelled_thread_is_released(void)
 {
     bide_put_options options = BIDE_PUT_OPTIONS_INIT;
     pthread_t thread;
@@ -343,7 +343,7 @@ static void *watch_job(void *arg)
 
 /* A put that replaces a job by its key fails: a feed and find are not told of it, and wait, which had seen
  * it, answers the failure. */
-static void watchers_are_not_told_of_changes_that_failed(void)
+static void failed_changes_emit_no_events(void)
 {
     bide_put_options options = BIDE_PUT_OPTIONS_INIT;
     struct watcher watcher = {.code = -1};
@@ -489,7 +489,7 @@ static void a_close_gives_back_after_a_failed_commit(void)
 }
 
 /* The commits of what a close gives back fail, some times, and then one succeeds. */
-static void a_close_gives_back_although_its_own_commits_fail(void)
+static void close_gives_jobs_back_although_its_commits_fail(void)
 {
     bide_put_options options = BIDE_PUT_OPTIONS_INIT;
     bide_job job;
@@ -615,7 +615,7 @@ static void leases_outlive_a_restart_on_a_full_disk(void)
 
 /* A stop gives back what beanstalkd clients hold, also when a commit fails on the way: the next
  * process must not take their leases for good. */
-static void a_stop_gives_back_although_a_commit_fails(void)
+static void stop_gives_jobs_back_although_a_commit_fails(void)
 {
     bide_put_options options = BIDE_PUT_OPTIONS_INIT;
     struct local_server local_server;
@@ -817,7 +817,7 @@ static void end_bursts(int *fds)
 }
 
 /* Nor does it take all that new connections send at once, each in one read: it stays in their inputs. */
-static void bursts_of_many_new_connections_are_taken_in_turn(void)
+static void bursts_of_new_connections_are_accepted_in_turn(void)
 {
     struct local_server local_server;
     int fds[BURSTS];
@@ -837,7 +837,7 @@ static void bursts_of_many_new_connections_are_taken_in_turn(void)
 }
 
 /* Those whose rest waits for the disk are closed when their clients go, and cost no time. */
-static void connections_that_wait_for_the_disk_are_closed_when_their_clients_go(void)
+static void connections_waiting_for_the_disk_are_closed_with_their_clients(void)
 {
     static const struct linger reset = {.l_onoff = 1};
     struct local_server local_server;
@@ -857,7 +857,7 @@ static void connections_that_wait_for_the_disk_are_closed_when_their_clients_go(
 }
 
 /* What stores nothing does not wait for the disk, however much of it comes at once. */
-static void commands_that_only_look_do_not_wait_for_the_disk(void)
+static void read_only_commands_do_not_wait_for_the_disk(void)
 {
     struct local_server local_server;
     int fds[BURSTS];
@@ -874,7 +874,7 @@ static void commands_that_only_look_do_not_wait_for_the_disk(void)
 }
 
 /* A connection whose command was not read, because it had sent much before, is not idle. */
-static void commands_that_wait_for_the_disk_keep_a_connection(void)
+static void commands_waiting_for_the_disk_keep_their_connection(void)
 {
     struct local_server local_server;
     int fds[BURSTS], earlier[SENDERS];
@@ -905,7 +905,7 @@ static void commands_that_wait_for_the_disk_keep_a_connection(void)
 
 /* The changes of many clients that send little wait for the disk. That does not keep the server from
  * reading another one that sends much. */
-static void a_client_that_sends_much_is_read_beside_many_that_send_little(void)
+static void busy_client_is_read_beside_many_quiet_ones(void)
 {
     struct local_server local_server;
     int little[LITTLE_SENDERS];
@@ -938,25 +938,25 @@ static const struct test tests[] = {
     TEST(in_process_with_commits_of_unknown_outcome),
     TEST(while_jobs_are_loaded),
     TEST(kicks_and_purges_count_beside_failing_commits_and_reads),
-    TEST(a_job_of_a_cancelled_thread_comes_back),
+    TEST(job_of_a_cancelled_thread_is_released),
     TEST(threads_are_cancelled_in_finish_and_reserve_during_rollbacks),
-    TEST(watchers_are_not_told_of_changes_that_failed),
+    TEST(failed_changes_emit_no_events),
     TEST(a_crash_counts_although_the_next_commit_fails),
     TEST(a_close_gives_back_after_a_failed_commit),
-    TEST(a_close_gives_back_although_its_own_commits_fail),
+    TEST(close_gives_jobs_back_although_its_commits_fail),
 #ifdef FAULT_SERVER
     TEST(at_a_server),
     TEST(at_a_server_with_pauses_and_drains),
     TEST(at_a_server_with_commits_of_unknown_outcome),
     TEST(leases_outlive_a_restart_on_a_full_disk),
-    TEST(a_stop_gives_back_although_a_commit_fails),
+    TEST(stop_gives_jobs_back_although_a_commit_fails),
     TEST(quiet_client_is_not_starved_by_busy_ones),
     TEST(large_jobs_of_quiet_clients_are_not_starved),
-    TEST(bursts_of_many_new_connections_are_taken_in_turn),
-    TEST(connections_that_wait_for_the_disk_are_closed_when_their_clients_go),
-    TEST(commands_that_only_look_do_not_wait_for_the_disk),
-    TEST(commands_that_wait_for_the_disk_keep_a_connection),
-    TEST(a_client_that_sends_much_is_read_beside_many_that_send_little),
+    TEST(bursts_of_new_connections_are_accepted_in_turn),
+    TEST(connections_waiting_for_the_disk_are_closed_with_their_clients),
+    TEST(read_only_commands_do_not_wait_for_the_disk),
+    TEST(commands_waiting_for_the_disk_keep_their_connection),
+    TEST(busy_client_is_read_beside_many_quiet_ones),
 #endif
 };
 const struct theme combined_theme = {"pairs", tests, COUNT(tests)};

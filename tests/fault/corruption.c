@@ -185,7 +185,7 @@ static void try_leaf(int byte)
     OK(bide_close(queue));
 }
 
-static void garbage_in_a_page_of_jobs_costs_only_its_rows(void)
+static void garbage_in_a_page_of_jobs_loses_only_its_rows(void)
 {
     try_leaf(0xa5);
 }
@@ -201,7 +201,7 @@ static void spoil_part(int64_t page, struct rng *rng)
     write_file(test_path("jobs.db"), (page - 1) * PAGE_SIZE + (int64_t)from, bytes, size);
 }
 
-static void garbage_in_a_part_of_a_page_costs_only_its_rows(void)
+static void garbage_in_a_part_of_a_page_loses_only_its_rows(void)
 {
     struct rng rng;
     for (uint64_t seed = 1; seed <= 5; seed++) {
@@ -223,7 +223,7 @@ static void garbage_in_a_part_of_a_page_costs_only_its_rows(void)
 }
 
 /* Where the damage ends is found by reading on: a read that fails once there is no damage. */
-static void a_read_that_fails_behind_a_damaged_page_costs_no_rows(void)
+static void failed_read_after_a_damaged_page_loses_no_rows(void)
 {
     int64_t rows = 0;
     bide_recovery recovery = {.failed = 0};
@@ -264,13 +264,13 @@ static void garbage_in_the_last_page_of_jobs_leaves_the_others(void)
     OK(bide_close(queue));
 }
 
-static void zeros_in_a_page_of_jobs_cost_only_its_rows(void)
+static void zeros_in_a_page_of_jobs_lose_only_its_rows(void)
 {
     try_leaf(0);
 }
 
 /* Jobs whose bodies lay there are buried when their turn comes. */
-static void garbage_in_a_page_of_bodies_costs_only_its_bodies(void)
+static void garbage_in_a_page_of_bodies_loses_only_its_bodies(void)
 {
     int64_t rows = 0;
     make_many();
@@ -291,7 +291,7 @@ static void garbage_in_a_page_of_bodies_costs_only_its_bodies(void)
 }
 
 /* Nothing can be had, and that is said. What lies there is left for whoever can mend it. */
-static void garbage_in_the_first_page_is_refused(void)
+static void garbage_in_the_first_page_is_rejected(void)
 {
     unsigned char bytes[PAGE_SIZE];
     make_many();
@@ -322,7 +322,7 @@ static void open_or_report(void)
     OK(bide_close(queue));
 }
 
-static void a_file_that_was_cut_opens_or_says_why_not(void)
+static void truncated_file_opens_or_reports_the_reason(void)
 {
     make_many();
     CHECK(truncate(test_path("jobs.db"), size_of(test_path("jobs.db")) / 2) == 0);
@@ -371,14 +371,14 @@ static uint64_t count_first(void)
     return count;
 }
 
-static void a_log_that_was_cut_keeps_what_is_before_the_cut(void)
+static void truncated_log_keeps_the_commits_before_the_cut(void)
 {
     make_log("sync=normal");
     CHECK(truncate(test_path("jobs.db-wal"), size_of(test_path("jobs.db-wal")) / 2 + 100) == 0);
     BETWEEN((int64_t)count_first(), 1, MANY / 10 - 1);
 }
 
-static void garbage_in_the_log_keeps_what_is_before_it(void)
+static void garbage_in_the_log_keeps_the_commits_before_it(void)
 {
     char bytes[512];
     make_log("sync=normal");
@@ -394,7 +394,7 @@ static void a_log_with_its_length_ahead_is_read_to_its_end(void)
     EQ(count_first(), MANY / 10);
 }
 
-static void garbage_behind_the_log_does_no_harm(void)
+static void garbage_after_the_log_is_harmless(void)
 {
     char bytes[3 * PAGE_SIZE];
     make_log("sync=normal");
@@ -403,7 +403,7 @@ static void garbage_behind_the_log_does_no_harm(void)
     EQ(count_first(), MANY / 10);
 }
 
-static void garbage_in_the_shared_index_does_no_harm(void)
+static void garbage_in_the_shared_index_is_harmless(void)
 {
     char bytes[32768];
     make_log("sync=normal");
@@ -416,19 +416,19 @@ static const struct test tests[] = {
     TEST(an_unreadable_small_body_buries_the_job),
     TEST(an_unreadable_large_body_buries_the_job),
     TEST(a_reserve_goes_on_waiting_after_an_unreadable_body),
-    TEST(garbage_in_a_page_of_jobs_costs_only_its_rows),
-    TEST(garbage_in_a_part_of_a_page_costs_only_its_rows),
-    TEST(a_read_that_fails_behind_a_damaged_page_costs_no_rows),
+    TEST(garbage_in_a_page_of_jobs_loses_only_its_rows),
+    TEST(garbage_in_a_part_of_a_page_loses_only_its_rows),
+    TEST(failed_read_after_a_damaged_page_loses_no_rows),
     TEST(garbage_in_the_last_page_of_jobs_leaves_the_others),
-    TEST(zeros_in_a_page_of_jobs_cost_only_its_rows),
-    TEST(garbage_in_a_page_of_bodies_costs_only_its_bodies),
-    TEST(garbage_in_the_first_page_is_refused),
-    TEST(a_file_that_was_cut_opens_or_says_why_not),
+    TEST(zeros_in_a_page_of_jobs_lose_only_its_rows),
+    TEST(garbage_in_a_page_of_bodies_loses_only_its_bodies),
+    TEST(garbage_in_the_first_page_is_rejected),
+    TEST(truncated_file_opens_or_reports_the_reason),
     TEST(garbage_in_the_root_page_is_reported),
-    TEST(a_log_that_was_cut_keeps_what_is_before_the_cut),
-    TEST(garbage_in_the_log_keeps_what_is_before_it),
+    TEST(truncated_log_keeps_the_commits_before_the_cut),
+    TEST(garbage_in_the_log_keeps_the_commits_before_it),
     TEST(a_log_with_its_length_ahead_is_read_to_its_end),
-    TEST(garbage_behind_the_log_does_no_harm),
-    TEST(garbage_in_the_shared_index_does_no_harm),
+    TEST(garbage_after_the_log_is_harmless),
+    TEST(garbage_in_the_shared_index_is_harmless),
 };
 const struct theme page_theme = {"page", tests, COUNT(tests)};

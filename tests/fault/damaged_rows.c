@@ -105,7 +105,7 @@ static void try_rows(const char *const *changes, size_t count)
 }
 
 /* An id that was never given neither hides others nor is given again. */
-static void ids_that_were_never_given_are_set_aside(void)
+static void rows_with_unassigned_ids_are_quarantined(void)
 {
     static const char *const ids[] = {
         "0",
@@ -125,7 +125,7 @@ static void ids_that_were_never_given_are_set_aside(void)
     }
 }
 
-static void rows_that_cannot_be_jobs_are_set_aside(void)
+static void invalid_rows_are_quarantined(void)
 {
     static const char *const changes[] = {
         "state=9",        "state=0",
@@ -140,7 +140,7 @@ static void rows_that_cannot_be_jobs_are_set_aside(void)
     try_rows(changes, COUNT(changes));
 }
 
-static void a_topic_that_is_no_name_is_set_aside(void)
+static void row_with_an_invalid_topic_is_quarantined(void)
 {
     static const char *const changes[] = {"topic='a b'", "topic='-dash'", "topic=x'ff00ff'"};
     try_rows(changes, COUNT(changes));
@@ -170,7 +170,7 @@ static void check_odd(const struct snapshot *before, const char *sql)
     OK(bide_close(open_jobs("")));
 }
 
-static void odd_numbers_do_no_harm(void)
+static void odd_numbers_in_rows_are_harmless(void)
 {
     static const char *const changes[] = {
         "due=-1",
@@ -301,8 +301,8 @@ static void damaged_limits_do_not_stop_the_rest(void)
 }
 
 static const struct test tests[] = {
-    TEST(ids_that_were_never_given_are_set_aside),    TEST(rows_that_cannot_be_jobs_are_set_aside),
-    TEST(a_topic_that_is_no_name_is_set_aside),       TEST(odd_numbers_do_no_harm),
+    TEST(rows_with_unassigned_ids_are_quarantined),   TEST(invalid_rows_are_quarantined),
+    TEST(row_with_an_invalid_topic_is_quarantined),   TEST(odd_numbers_in_rows_are_harmless),
     TEST(two_rows_with_one_key_do_not_stop_the_rest), TEST(a_row_with_an_impossible_id_is_counted),
     TEST(a_damaged_pause_pauses_no_other_topic),      TEST(damaged_pauses_do_not_stop_the_rest),
     TEST(damaged_limits_do_not_stop_the_rest),

@@ -81,7 +81,7 @@ static void check_count(bide *queue, int count)
 
 /* ---- a small disk by the VFS ---- */
 
-static void a_full_disk_refuses_puts_until_there_is_room(void)
+static void full_disk_rejects_puts_until_there_is_space(void)
 {
     vfs_install();
     bide *queue = open_jobs("");
@@ -193,7 +193,7 @@ static void give_room(void)
     CHECK(unlink(test_path("disk/ballast")) == 0);
 }
 
-static void a_real_full_disk_refuses_puts_until_there_is_room(void)
+static void real_full_disk_rejects_puts_until_there_is_space(void)
 {
     if (!mount_disk(8192))
         return;
@@ -213,7 +213,7 @@ static void a_real_full_disk_refuses_puts_until_there_is_room(void)
 }
 
 /* Nobody makes room but those who finish the jobs. */
-static void a_real_full_disk_that_is_worked_off_takes_puts_again(void)
+static void consumed_real_full_disk_accepts_puts_again(void)
 {
     if (!mount_disk(8192))
         return;
@@ -232,7 +232,7 @@ static void a_real_full_disk_that_is_worked_off_takes_puts_again(void)
 }
 
 /* Whatever was deleted before: small puts are taken soon, without anybody writing anything else. */
-static void puts_go_on_by_themselves_when_a_real_disk_has_room(void)
+static void puts_resume_when_a_real_disk_has_space(void)
 {
     for (int deleted = 96; deleted < 106; deleted += 2) {
         static const char body[60000] = "takes room";
@@ -359,7 +359,7 @@ static void single_deletes_empty_a_real_full_disk(void)
     try_emptying(3000, ONE_BY_ONE);
 }
 
-static void opening_on_a_real_full_disk_says_so(void)
+static void open_on_a_real_full_disk_reports_it(void)
 {
     if (!mount_disk(4096))
         return;
@@ -371,7 +371,7 @@ static void opening_on_a_real_full_disk_says_so(void)
 }
 
 /* The filler is there from before, and gives the room that opening and deleting need. */
-static void a_queue_on_a_real_full_disk_opens_and_is_worked_off(void)
+static void queue_on_a_real_full_disk_opens_and_is_consumed(void)
 {
     if (!mount_disk(8192))
         return;
@@ -452,13 +452,13 @@ static void fill_at_once_and_empty(size_t size, bool opens_again)
     unmount_disk();
 }
 
-static void a_real_disk_filled_by_many_puts_at_once_is_worked_off(void)
+static void real_disk_filled_by_concurrent_puts_is_consumed(void)
 {
     fill_at_once_and_empty(1000, false);
     fill_at_once_and_empty(20000, false);
 }
 
-static void filled_disk_is_worked_off_after_a_restart(void)
+static void filled_disk_is_consumed_after_a_restart(void)
 {
     fill_at_once_and_empty(1000, true);
     fill_at_once_and_empty(20000, true);
@@ -528,7 +528,7 @@ static bool lacks_growth(bide *queue)
 }
 
 /* The log is there from a crash, and the file cannot grow for it: no reader is blamed for that. */
-static void a_real_full_disk_with_a_log_says_that_it_lacks_room(void)
+static void real_full_disk_with_a_log_reports_missing_space(void)
 {
     if (!mount_disk(8192))
         return;
@@ -609,24 +609,24 @@ static void a_program_gets_its_own_signals_of_a_large_file(void)
 }
 
 static const struct test tests[] = {
-    TEST(a_full_disk_refuses_puts_until_there_is_room),
+    TEST(full_disk_rejects_puts_until_there_is_space),
     TEST(without_ballast_puts_resume_when_there_is_space),
     TEST(a_quota_or_a_file_limit_is_a_full_disk),
     TEST(puts_are_rejected_while_ballast_cannot_be_created),
-    TEST(a_real_full_disk_refuses_puts_until_there_is_room),
-    TEST(a_real_full_disk_that_is_worked_off_takes_puts_again),
-    TEST(puts_go_on_by_themselves_when_a_real_disk_has_room),
+    TEST(real_full_disk_rejects_puts_until_there_is_space),
+    TEST(consumed_real_full_disk_accepts_puts_again),
+    TEST(puts_resume_when_a_real_disk_has_space),
     TEST(a_purge_empties_a_real_full_disk),
     TEST(bulk_deletes_empty_a_real_full_disk),
     TEST(scattered_deletes_empty_a_real_full_disk),
     TEST(single_deletes_empty_a_real_full_disk),
     TEST(the_largest_file_of_the_process_is_a_full_disk),
     TEST(a_program_gets_its_own_signals_of_a_large_file),
-    TEST(opening_on_a_real_full_disk_says_so),
-    TEST(a_queue_on_a_real_full_disk_opens_and_is_worked_off),
-    TEST(a_real_disk_filled_by_many_puts_at_once_is_worked_off),
-    TEST(filled_disk_is_worked_off_after_a_restart),
+    TEST(open_on_a_real_full_disk_reports_it),
+    TEST(queue_on_a_real_full_disk_opens_and_is_consumed),
+    TEST(real_disk_filled_by_concurrent_puts_is_consumed),
+    TEST(filled_disk_is_consumed_after_a_restart),
     TEST(real_full_disk_without_ballast_is_rejected_until_there_is_space),
-    TEST(a_real_full_disk_with_a_log_says_that_it_lacks_room),
+    TEST(real_full_disk_with_a_log_reports_missing_space),
 };
 const struct theme full_theme = {"full", tests, COUNT(tests)};

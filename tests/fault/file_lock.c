@@ -14,7 +14,7 @@ static void put_one(bide *queue)
     OK(bide_put(queue, "work", "body", 4, NULL, NULL));
 }
 
-static void a_link_to_a_file_that_is_yet_to_be_made_leads_to_one_owner(void)
+static void link_to_a_new_file_has_one_owner(void)
 {
     CHECK(symlink(test_path("jobs.db"), test_path("link.db")) == 0);
     bide *queue = open_url(url_of("link.db", ""));
@@ -64,7 +64,7 @@ static void end_idler(pid_t child)
     CHECK(kill(child, SIGKILL) == 0 && waitpid(child, NULL, 0) == child);
 }
 
-static void a_child_that_lives_on_does_not_keep_the_file(void)
+static void forked_child_does_not_own_the_file(void)
 {
     int ends[2];
     CHECK(pipe(ends) == 0);
@@ -80,7 +80,7 @@ static void a_child_that_lives_on_does_not_keep_the_file(void)
 }
 
 /* The owner forks, and is killed. */
-static void a_child_of_an_owner_that_was_killed_does_not_keep_the_file(void)
+static void child_of_a_killed_owner_does_not_own_the_file(void)
 {
     int ends[2];
     CHECK(pipe(ends) == 0);
@@ -103,7 +103,7 @@ static void a_child_of_an_owner_that_was_killed_does_not_keep_the_file(void)
     CHECK(kill(idler, SIGKILL) == 0);
 }
 
-static void what_is_put_into_a_file_that_was_removed_is_refused(void)
+static void put_into_a_removed_file_is_rejected(void)
 {
     bide *queue = open_jobs("");
     put_one(queue);
@@ -114,7 +114,7 @@ static void what_is_put_into_a_file_that_was_removed_is_refused(void)
 }
 
 /* Bodies of jobs are not for other users to read, whatever the umask of the program. */
-static void the_files_are_for_their_owner_only(void)
+static void files_are_private_to_their_user(void)
 {
     static const char *const names[] = {"jobs.db", "jobs.db-wal", "jobs.db-shm", "jobs.db-filler",
                                         "copy.db"};
@@ -134,7 +134,7 @@ static void the_files_are_for_their_owner_only(void)
     OK(bide_close(queue));
 }
 
-static void bodies_larger_than_a_row_may_be_are_refused_at_open(void)
+static void body_limit_above_the_row_limit_is_rejected_at_open(void)
 {
     REFUSED(url_of("jobs.db", "max_job_size=1GiB"), BIDE_EINVAL, "max_job_size");
     REFUSED(url_of("jobs.db", "max_result_size=1GiB"), BIDE_EINVAL, "max_result_size");
@@ -142,13 +142,13 @@ static void bodies_larger_than_a_row_may_be_are_refused_at_open(void)
 }
 
 static const struct test tests[] = {
-    TEST(a_link_to_a_file_that_is_yet_to_be_made_leads_to_one_owner),
+    TEST(link_to_a_new_file_has_one_owner),
     TEST(another_name_of_the_same_file_has_the_same_owner),
-    TEST(a_child_that_lives_on_does_not_keep_the_file),
-    TEST(a_child_of_an_owner_that_was_killed_does_not_keep_the_file),
-    TEST(what_is_put_into_a_file_that_was_removed_is_refused),
-    TEST(the_files_are_for_their_owner_only),
-    TEST(bodies_larger_than_a_row_may_be_are_refused_at_open),
+    TEST(forked_child_does_not_own_the_file),
+    TEST(child_of_a_killed_owner_does_not_own_the_file),
+    TEST(put_into_a_removed_file_is_rejected),
+    TEST(files_are_private_to_their_user),
+    TEST(body_limit_above_the_row_limit_is_rejected_at_open),
 };
 
 const struct theme owner_theme = {"owner", tests, COUNT(tests)};

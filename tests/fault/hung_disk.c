@@ -40,7 +40,7 @@ static void *put_one(void *arg)
 
 /* A caller waits for room below max_pending_ops when the store goes away: it is rejected as those that
  * come later are, and does not wait until the store is back. */
-static void a_caller_that_waited_for_room_is_rejected_when_the_store_is_lost(void)
+static void caller_waiting_at_the_pending_limit_is_rejected_when_the_store_is_lost(void)
 {
     struct caller callers[4];
     vfs_install();
@@ -171,7 +171,7 @@ static void put_until_hung(int fd)
 }
 
 /* The commit of one client hangs, and the server must answer another client. */
-static void a_commit_that_hangs_does_not_stop_the_server(void)
+static void hanging_commit_does_not_stop_the_server(void)
 {
     struct local_server local_server;
     vfs_install();
@@ -203,7 +203,7 @@ static int hang_in_loop(const struct local_server *local_server)
 
 /* The server must accept a second client then, and answer it. More than once: the thread that hung is
  * the one that stands by the next time. */
-static void a_commit_that_hangs_does_not_keep_new_clients_out(void)
+static void hanging_commit_does_not_keep_new_clients_out(void)
 {
     struct local_server local_server;
     vfs_install();
@@ -389,13 +389,13 @@ static void the_watchdog_is_notified_until_a_commit_hangs_for_its_time(void)
 #endif
 
 static const struct test tests[] = {
-    TEST(a_caller_that_waited_for_room_is_rejected_when_the_store_is_lost),
+    TEST(caller_waiting_at_the_pending_limit_is_rejected_when_the_store_is_lost),
     TEST(a_backup_does_not_sync_while_it_copies),
     TEST(a_backup_can_be_cancelled),
     TEST(a_backup_whose_disk_hangs_can_be_cancelled),
 #ifdef FAULT_SERVER
-    TEST(a_commit_that_hangs_does_not_stop_the_server),
-    TEST(a_commit_that_hangs_does_not_keep_new_clients_out),
+    TEST(hanging_commit_does_not_stop_the_server),
+    TEST(hanging_commit_does_not_keep_new_clients_out),
     TEST(a_commit_that_hangs_and_fails_is_answered),
     TEST(a_stop_begins_while_a_commit_hangs),
     TEST(a_stop_stores_leases_while_a_backup_hangs),

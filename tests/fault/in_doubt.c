@@ -181,7 +181,7 @@ static void work_during_comparison(bide *queue, uint64_t ids[100])
     CHECK(vfs_held() > 0 && !was_logged("has everything"));
 }
 
-static void answers_are_given_while_the_file_is_compared(void)
+static void ops_complete_while_the_file_is_verified(void)
 {
     uint64_t ids[100];
     bide *queue = open_many();
@@ -201,7 +201,7 @@ static void work_and_report(int report_fd)
         pause();
 }
 
-static void a_kill_while_the_file_is_compared_loses_nothing(void)
+static void kill_while_the_file_is_verified_loses_nothing(void)
 {
     int ends[2];
     uint64_t ids[100];
@@ -231,7 +231,7 @@ static void a_kill_while_the_file_is_compared_loses_nothing(void)
 }
 
 /* A checkpoint fails, to which no call belongs: everything is compared all the same. */
-static void a_failed_sync_of_a_checkpoint_is_followed_by_a_comparison(void)
+static void failed_sync_of_a_checkpoint_is_followed_by_a_verify(void)
 {
     bide *queue = open_many();
     unsigned before = vfs_failed();
@@ -266,7 +266,7 @@ static void lose_a_job(bide *queue, const char *sql)
     CODE(put_one(queue, NULL), BIDE_EIO);
 }
 
-static void a_lost_job_ends_the_service_until_the_queue_is_opened_again(void)
+static void lost_job_stops_writes_until_the_queue_is_reopened(void)
 {
     bide *queue = open_many();
     lose_a_job(queue, "DELETE FROM job WHERE id=1500");
@@ -279,7 +279,7 @@ static void a_lost_job_ends_the_service_until_the_queue_is_opened_again(void)
     OK(bide_close(queue));
 }
 
-static void a_check_that_finds_no_difference_any_more_ends_the_refusals(void)
+static void check_without_differences_resumes_writes(void)
 {
     bide *queue = open_many();
     lose_a_job(queue, "CREATE TABLE saved AS SELECT * FROM job WHERE id=1500;"
@@ -309,7 +309,7 @@ static void a_lost_store_does_not_flood_the_log(void)
     OK(bide_close(queue));
 }
 
-static void a_store_that_is_back_is_logged(void)
+static void recovered_store_is_logged(void)
 {
     vfs_install();
     vfs_skip_syncs(true);
@@ -329,7 +329,7 @@ static void a_store_that_is_back_is_logged(void)
 }
 
 /* The log takes everything, but the file takes nothing of it. */
-static void a_log_that_cannot_be_brought_in_does_not_flood_the_log(void)
+static void failing_checkpoint_does_not_flood_the_log(void)
 {
     static char body[60000];
     vfs_install();
@@ -427,7 +427,7 @@ static void a_failed_sync_does_not_wait_until_the_rows_are_counted(void)
 
 /* ---- reads that fail elsewhere ---- */
 
-static void a_check_reads_again_what_could_not_be_read(void)
+static void check_retries_failed_reads(void)
 {
     bide *queue = open_many();
     for (unsigned nth = 1; nth < REGION_PAGES; nth += REGION_PAGES / 2) {
@@ -439,7 +439,7 @@ static void a_check_reads_again_what_could_not_be_read(void)
     OK(bide_close(queue));
 }
 
-static void a_backup_reads_again_what_could_not_be_read(void)
+static void backup_retries_failed_reads(void)
 {
     bide *queue = open_many();
     vfs_fail(&(struct vfs_fault){VFS_READ, "", 5, 2, SQLITE_IOERR_READ, EIO});
@@ -451,7 +451,7 @@ static void a_backup_reads_again_what_could_not_be_read(void)
 }
 
 /* A page seems damaged, and the file cannot be opened for a while. */
-static void a_file_that_could_not_be_opened_again_is_loaded_when_it_can_be(void)
+static void file_that_could_not_be_reopened_is_loaded_later(void)
 {
     bide_stats stats;
     OK(bide_close(open_many()));
@@ -620,21 +620,21 @@ static void an_id_above_a_limit_that_was_not_stored_is_not_reused_after_a_crash(
 static const struct test tests[] = {
     TEST(an_id_of_a_commit_found_stored_is_not_reused_after_a_close),
     TEST(an_id_above_a_limit_that_was_not_stored_is_not_reused_after_a_crash),
-    TEST(a_check_reads_again_what_could_not_be_read),
-    TEST(a_backup_reads_again_what_could_not_be_read),
-    TEST(a_file_that_could_not_be_opened_again_is_loaded_when_it_can_be),
+    TEST(check_retries_failed_reads),
+    TEST(backup_retries_failed_reads),
+    TEST(file_that_could_not_be_reopened_is_loaded_later),
     TEST(a_failed_sync_does_not_wait_for_a_backup),
     TEST(a_failed_sync_does_not_wait_for_a_check),
     TEST(failing_reads_during_verify_are_retried),
     TEST(failing_reads_of_single_jobs_are_retried),
-    TEST(answers_are_given_while_the_file_is_compared),
-    TEST(a_kill_while_the_file_is_compared_loses_nothing),
-    TEST(a_failed_sync_of_a_checkpoint_is_followed_by_a_comparison),
-    TEST(a_lost_job_ends_the_service_until_the_queue_is_opened_again),
-    TEST(a_check_that_finds_no_difference_any_more_ends_the_refusals),
+    TEST(ops_complete_while_the_file_is_verified),
+    TEST(kill_while_the_file_is_verified_loses_nothing),
+    TEST(failed_sync_of_a_checkpoint_is_followed_by_a_verify),
+    TEST(lost_job_stops_writes_until_the_queue_is_reopened),
+    TEST(check_without_differences_resumes_writes),
     TEST(a_lost_store_does_not_flood_the_log),
-    TEST(a_store_that_is_back_is_logged),
-    TEST(a_log_that_cannot_be_brought_in_does_not_flood_the_log),
+    TEST(recovered_store_is_logged),
+    TEST(failing_checkpoint_does_not_flood_the_log),
     TEST(a_close_ends_a_running_backup),
     TEST(a_close_does_not_wait_until_the_rows_are_counted),
     TEST(a_failed_sync_does_not_wait_until_the_rows_are_counted),

@@ -111,50 +111,50 @@ static void try_every_place(struct vfs_fault fault)
         try_fault(fault);
 }
 
-static void a_sync_that_fails_once_is_told_and_mended(void)
+static void failed_sync_is_reported_and_recovered(void)
 {
     try_every_place((struct vfs_fault){VFS_SYNC, "", 1, 1, SQLITE_IOERR_FSYNC, EIO});
 }
 
-static void a_sync_that_fails_three_times_is_told_and_mended(void)
+static void three_failed_syncs_are_reported_and_recovered(void)
 {
     try_every_place((struct vfs_fault){VFS_SYNC, "", 1, 3, SQLITE_IOERR_FSYNC, EIO});
 }
 
-static void a_write_that_fails_once_is_told_and_mended(void)
+static void failed_write_is_reported_and_recovered(void)
 {
     try_every_place((struct vfs_fault){VFS_WRITE, "", 1, 1, SQLITE_IOERR_WRITE, EIO});
 }
 
-static void a_write_without_room_is_told_and_mended(void)
+static void write_on_a_full_disk_is_reported_and_recovered(void)
 {
     try_every_place((struct vfs_fault){VFS_WRITE, "", 1, 1, SQLITE_FULL, ENOSPC});
 }
 
-static void a_write_beyond_a_quota_is_told_and_mended(void)
+static void write_beyond_a_quota_is_reported_and_recovered(void)
 {
     try_every_place((struct vfs_fault){VFS_WRITE, "", 1, 1, SQLITE_IOERR_WRITE, EDQUOT});
     try_every_place((struct vfs_fault){VFS_WRITE, "", 1, 1, SQLITE_IOERR_WRITE, EFBIG});
 }
 
 /* Room is looked for when pages are written out: on such file systems it is the sync that fails. */
-static void a_sync_without_room_is_told_and_mended(void)
+static void sync_on_a_full_disk_is_reported_and_recovered(void)
 {
     try_every_place((struct vfs_fault){VFS_SYNC, "", 1, 1, SQLITE_IOERR_FSYNC, ENOSPC});
     try_every_place((struct vfs_fault){VFS_SYNC, "", 1, 1, SQLITE_IOERR_FSYNC, EDQUOT});
 }
 
-static void a_cut_that_fails_once_is_told_and_mended(void)
+static void failed_truncate_is_reported_and_recovered(void)
 {
     try_every_place((struct vfs_fault){VFS_TRUNCATE, "", 1, 1, SQLITE_IOERR_TRUNCATE, EIO});
 }
 
-static void an_opening_that_fails_once_is_told_and_mended(void)
+static void failed_open_is_reported_and_recovered(void)
 {
     try_every_place((struct vfs_fault){VFS_OPEN, "", 1, 1, SQLITE_CANTOPEN, EMFILE});
 }
 
-static void shared_memory_that_fails_once_is_told_and_mended(void)
+static void failed_shared_memory_is_reported_and_recovered(void)
 {
     try_every_place((struct vfs_fault){VFS_SHM, "", 1, 1, SQLITE_IOERR_SHMMAP, ENOMEM});
 }
@@ -368,18 +368,18 @@ static void try_disk_that_fails_after_the_write(void)
     CHECK(fault.nth > 2);
 }
 
-static void a_put_is_in_doubt_if_no_write_undoes_what_a_failed_one_left_while_watched(void)
+static void put_is_in_doubt_if_its_failed_write_cannot_be_undone_while_watched(void)
 {
     try_disk_that_fails_after_the_write();
 }
 
-static void a_put_is_in_doubt_likewise_while_the_watcher_reads(void)
+static void put_is_in_doubt_while_the_watcher_reads(void)
 {
     watcher_reads = true;
     try_disk_that_fails_after_the_write();
 }
 
-static void a_put_is_in_doubt_likewise_beside_a_connection_of_the_same_program(void)
+static void put_is_in_doubt_beside_a_connection_of_the_same_program(void)
 {
     watched_inside = true;
     try_disk_that_fails_after_the_write();
@@ -389,7 +389,7 @@ static void a_put_is_in_doubt_likewise_beside_a_connection_of_the_same_program(v
 
 /* The file cannot be opened again after a failed sync. That is tried for some seconds, but not past the
  * deadline of a close. */
-static void an_outcome_is_not_looked_for_past_the_deadline_of_a_close(void)
+static void outcome_is_not_determined_past_the_deadline_of_a_close(void)
 {
     bide_cq *cq = NULL;
     vfs_install();
@@ -446,7 +446,7 @@ static void a_backup_needs_no_hard_links_and_replaces_nothing(void)
     OK(bide_close(queue));
 }
 
-static void a_backup_that_cannot_be_named_leaves_no_file(void)
+static void backup_that_cannot_be_renamed_leaves_no_file(void)
 {
     vfs_install();
     bide *queue = open_jobs("");
@@ -460,7 +460,7 @@ static void a_backup_that_cannot_be_named_leaves_no_file(void)
 
 /* ---- a disk that stays broken ---- */
 
-static void a_disk_that_fails_for_ever_is_told_and_may_heal(void)
+static void permanently_failing_disk_is_reported_and_may_recover(void)
 {
     struct script script;
     vfs_install();
@@ -483,27 +483,27 @@ static void a_disk_that_fails_for_ever_is_told_and_may_heal(void)
 }
 
 static const struct test tests[] = {
-    TEST(a_sync_that_fails_once_is_told_and_mended),
-    TEST(a_sync_that_fails_three_times_is_told_and_mended),
-    TEST(a_write_that_fails_once_is_told_and_mended),
-    TEST(a_write_without_room_is_told_and_mended),
-    TEST(a_write_beyond_a_quota_is_told_and_mended),
-    TEST(a_sync_without_room_is_told_and_mended),
-    TEST(a_cut_that_fails_once_is_told_and_mended),
-    TEST(an_opening_that_fails_once_is_told_and_mended),
-    TEST(shared_memory_that_fails_once_is_told_and_mended),
+    TEST(failed_sync_is_reported_and_recovered),
+    TEST(three_failed_syncs_are_reported_and_recovered),
+    TEST(failed_write_is_reported_and_recovered),
+    TEST(write_on_a_full_disk_is_reported_and_recovered),
+    TEST(write_beyond_a_quota_is_reported_and_recovered),
+    TEST(sync_on_a_full_disk_is_reported_and_recovered),
+    TEST(failed_truncate_is_reported_and_recovered),
+    TEST(failed_open_is_reported_and_recovered),
+    TEST(failed_shared_memory_is_reported_and_recovered),
     TEST(acknowledged_after_a_failed_sync_survives_power_loss),
     TEST(acknowledged_after_several_failed_syncs_survives_power_loss),
     TEST(acknowledged_survives_power_loss_while_another_program_reads),
     TEST(acknowledged_after_a_sync_without_room_survives_power_loss),
     TEST(a_failed_put_does_not_appear_after_a_crash_while_another_program_watches),
     TEST(a_put_of_a_failed_write_does_not_appear_after_a_crash_while_watched),
-    TEST(a_put_is_in_doubt_if_no_write_undoes_what_a_failed_one_left_while_watched),
-    TEST(a_put_is_in_doubt_likewise_while_the_watcher_reads),
-    TEST(a_put_is_in_doubt_likewise_beside_a_connection_of_the_same_program),
-    TEST(an_outcome_is_not_looked_for_past_the_deadline_of_a_close),
+    TEST(put_is_in_doubt_if_its_failed_write_cannot_be_undone_while_watched),
+    TEST(put_is_in_doubt_while_the_watcher_reads),
+    TEST(put_is_in_doubt_beside_a_connection_of_the_same_program),
+    TEST(outcome_is_not_determined_past_the_deadline_of_a_close),
     TEST(a_backup_needs_no_hard_links_and_replaces_nothing),
-    TEST(a_backup_that_cannot_be_named_leaves_no_file),
-    TEST(a_disk_that_fails_for_ever_is_told_and_may_heal),
+    TEST(backup_that_cannot_be_renamed_leaves_no_file),
+    TEST(permanently_failing_disk_is_reported_and_may_recover),
 };
 const struct theme sync_theme = {"sync", tests, COUNT(tests)};

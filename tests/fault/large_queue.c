@@ -183,7 +183,7 @@ static void delete_scattered(struct calls *calls, uint64_t first, uint64_t count
         add_call(calls, BIDE_OP_DELETE)->lease.id = first + i * STRIDE % count;
 }
 
-static void a_failed_commit_puts_scattered_jobs_back(void)
+static void failed_commit_restores_scattered_jobs(void)
 {
     vfs_install();
     bide *queue = open_loaded("sync=off&cache_bytes=1");
@@ -267,7 +267,7 @@ static void a_failed_commit_buries_scattered_jobs_again(void)
     OK(bide_close(queue));
 }
 
-static void a_failed_commit_takes_new_jobs_out(void)
+static void failed_commit_removes_new_jobs(void)
 {
     static const char body[] = "body";
     vfs_install();
@@ -442,7 +442,7 @@ static void calls_wait_while_a_commit_is_undone(void)
     OK(bide_close(visitor.queue));
 }
 
-static void a_close_while_a_commit_is_undone_answers_all(void)
+static void close_during_a_rollback_completes_all_ops(void)
 {
     vfs_install();
     bide *queue = open_loaded("sync=off");
@@ -527,7 +527,7 @@ static void kick_and_purge_are_done_in_slices(void)
     OK(bide_close(queue));
 }
 
-static void results_over_the_limit_go_in_slices(void)
+static void results_over_the_limit_are_removed_in_slices(void)
 {
     bide *queue = open_loaded("sync=off&max_done_per_topic=1000000000");
     uint64_t first = fill(queue, JOBS, NULL, 10);
@@ -576,7 +576,7 @@ static void list_all(bide *queue, const bide_filter *filter)
     free(jobs);
 }
 
-static void looking_at_many_jobs_takes_no_long_hold(void)
+static void listing_many_jobs_has_short_holds(void)
 {
     bide_filter filter = {.text = slice_of("nothing has this")};
     bide *queue = open_loaded("sync=off&cache_bytes=2GiB");
@@ -600,7 +600,7 @@ static void looking_at_many_jobs_takes_no_long_hold(void)
     LOCK_LIMIT("close again");
 }
 
-static void calls_that_wait_are_ended_in_slices(void)
+static void waiting_calls_are_ended_in_slices(void)
 {
     static const bide_slice topic = {TOPIC, sizeof(TOPIC) - 1};
     size_t many = JOBS / 10 < CALLS - LOTS ? JOBS / 10 : CALLS - LOTS;
@@ -625,7 +625,7 @@ static void calls_that_wait_are_ended_in_slices(void)
 
 /* Calls that name many topics use up the work of a step before its budget. All of them are undone when
  * the commit of their finishes fails. */
-static void calls_that_name_many_topics_are_undone_too(void)
+static void calls_with_many_topics_are_undone_in_slices(void)
 {
     enum { TOPICS = BIDE_RESERVE_TOPICS, WAITING = 40 };
     static char names[TOPICS][16];
@@ -694,7 +694,7 @@ static void calls_that_take_many_jobs_are_served_in_slices(void)
     OK(bide_close(queue));
 }
 
-static void many_topics_come_and_go(void)
+static void many_topics_are_created_and_removed(void)
 {
     static char names[LOTS][16];
     static bide_put_item items[LOTS];
@@ -847,26 +847,26 @@ static void full_sqlite_queue_is_worked_off_within_max_memory(void)
 /* ---- all ---- */
 
 #define MEASURED(X)                                   \
-    X(a_failed_commit_puts_scattered_jobs_back)       \
+    X(failed_commit_restores_scattered_jobs)          \
     X(all_jobs_are_compared_in_slices)                \
     X(a_failed_commit_buries_scattered_jobs_again)    \
-    X(a_failed_commit_takes_new_jobs_out)             \
+    X(failed_commit_removes_new_jobs)                 \
     X(jobs_that_come_due_at_once_do_not_delay_others) \
     X(kick_and_purge_are_done_in_slices)              \
-    X(results_over_the_limit_go_in_slices)            \
+    X(results_over_the_limit_are_removed_in_slices)   \
     X(bodies_of_deleted_jobs_leave_the_cache)         \
-    X(looking_at_many_jobs_takes_no_long_hold)        \
-    X(calls_that_wait_are_ended_in_slices)            \
-    X(calls_that_name_many_topics_are_undone_too)     \
+    X(listing_many_jobs_has_short_holds)              \
+    X(waiting_calls_are_ended_in_slices)              \
+    X(calls_with_many_topics_are_undone_in_slices)    \
     X(calls_that_take_many_jobs_are_served_in_slices) \
-    X(many_topics_come_and_go)                        \
+    X(many_topics_are_created_and_removed)            \
     X(a_reserve_may_choose_among_many_topics)
 
 MEASURED(MEASURE)
 
 static const struct test tests[] = {
     MEASURED(MEASURED_TEST) TEST(calls_wait_while_a_commit_is_undone),
-    TEST(a_close_while_a_commit_is_undone_answers_all),
+    TEST(close_during_a_rollback_completes_all_ops),
     TEST(full_memory_queue_is_worked_off_within_max_memory),
     TEST(full_sqlite_queue_is_worked_off_within_max_memory),
 };

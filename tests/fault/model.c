@@ -854,7 +854,7 @@ static void check_all(struct shared_model *shared, bide *queue)
     EQ(report.differences, 0);
 }
 
-static void calls_do_what_they_say_while_the_disk_fails(void)
+static void calls_match_the_model_while_the_disk_fails(void)
 {
     uint64_t seed = seed_of();
     struct rng rng = {seed};
@@ -878,7 +878,7 @@ static void calls_do_what_they_say_while_the_disk_fails(void)
         CHECK(shared->models[i].succeeded > 0);
 }
 
-static void calls_of_unknown_outcome_have_happened_or_not(void)
+static void calls_of_unknown_outcome_match_the_model(void)
 {
     uint64_t seed = seed_of();
     uint64_t unknown = 0;
@@ -984,7 +984,7 @@ static void in_child(struct shared_model *shared, uint64_t seed,
         FAIL("the child ended with status %x", (unsigned)status);
 }
 
-static void calls_do_what_they_say_although_processes_are_killed(void)
+static void calls_match_the_model_although_processes_are_killed(void)
 {
     uint64_t seed = seed_of();
     struct rng rng = {seed};
@@ -997,8 +997,8 @@ static void calls_do_what_they_say_although_processes_are_killed(void)
 }
 
 static const struct test tests[] = {
-    TEST(calls_do_what_they_say_while_the_disk_fails),
-    TEST(calls_of_unknown_outcome_have_happened_or_not),
-    TEST(calls_do_what_they_say_although_processes_are_killed),
+    TEST(calls_match_the_model_while_the_disk_fails),
+    TEST(calls_of_unknown_outcome_match_the_model),
+    TEST(calls_match_the_model_although_processes_are_killed),
 };
 const struct theme model_theme = {"model", tests, COUNT(tests)};

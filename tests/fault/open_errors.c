@@ -67,7 +67,7 @@ static void in_another_process(void (*run)(void))
 /* ---- file systems ---- */
 
 /* SQLite does not call it an error: it keeps the rollback journal. */
-static void a_place_without_shared_memory_is_named(void)
+static void file_system_without_shared_memory_is_reported(void)
 {
     vfs_install();
     vfs_without_shared_memory(true);
@@ -77,7 +77,7 @@ static void a_place_without_shared_memory_is_named(void)
     make_jobs();
 }
 
-static void shared_memory_that_cannot_be_mapped_is_named(void)
+static void unmappable_shared_memory_is_reported(void)
 {
     vfs_install();
     vfs_fail(&(struct vfs_fault){VFS_SHM, "", 1, 0, SQLITE_IOERR_SHMMAP, ENODEV});
@@ -89,25 +89,25 @@ static void shared_memory_that_cannot_be_mapped_is_named(void)
 
 /* ---- places ---- */
 
-static void a_directory_that_does_not_exist_is_named(void)
+static void missing_directory_is_reported(void)
 {
     REFUSED(url_of("nowhere/jobs.db", ""), BIDE_EIO, "nowhere");
     CHECK(!file_exists(test_path("nowhere")));
 }
 
-static void a_directory_is_no_file(void)
+static void directory_as_a_file_is_rejected(void)
 {
     fresh_folder("jobs.db");
     REFUSED(url_of("jobs.db", ""), BIDE_EINVAL, "jobs.db");
 }
 
-static void a_file_in_the_way_of_the_directory_is_named(void)
+static void file_in_place_of_the_directory_is_reported(void)
 {
     write_file(test_path("file"), 0, "text", 4);
     REFUSED(url_of("file/jobs.db", ""), BIDE_EIO, "jobs.db");
 }
 
-static void a_pipe_is_no_file(void)
+static void pipe_as_a_file_is_rejected(void)
 {
     CHECK(mkfifo(test_path("jobs.db"), 0666) == 0);
     REFUSED(url_of("jobs.db", ""), BIDE_EINVAL, "jobs.db");
@@ -115,7 +115,7 @@ static void a_pipe_is_no_file(void)
 
 /* ---- files of others ---- */
 
-static void a_file_that_is_no_database_is_left_alone(void)
+static void file_that_is_not_a_database_is_not_changed(void)
 {
     static char bytes[9000];
     for (size_t i = 0; i < sizeof(bytes); i++)
@@ -138,7 +138,7 @@ static void an_empty_file_becomes_a_queue(void)
     OK(bide_close(queue));
 }
 
-static void the_database_of_another_program_is_left_alone(void)
+static void database_of_another_program_is_not_changed(void)
 {
     const char *path = test_path("other.db");
     SQL(path, "CREATE TABLE thing(name TEXT); INSERT INTO thing VALUES('mine');");
@@ -152,7 +152,7 @@ static void the_database_of_another_program_is_left_alone(void)
     REFUSED(url_of("marked.db", ""), BIDE_EINVAL, "marked.db");
 }
 
-static void a_table_named_job_does_not_make_a_file_ours(void)
+static void foreign_table_named_job_is_rejected(void)
 {
     const char *path = test_path("other.db");
     SQL(path, "CREATE TABLE job(id INTEGER PRIMARY KEY, topic TEXT); PRAGMA user_version=1;");
@@ -161,7 +161,7 @@ static void a_table_named_job_does_not_make_a_file_ours(void)
     CHECK(sum_of(path) == before);
 }
 
-static void a_file_of_a_newer_version_is_left_alone(void)
+static void file_of_a_newer_version_is_not_changed(void)
 {
     make_jobs();
     const char *path = test_path("jobs.db");
@@ -189,7 +189,7 @@ static void expect_permission_error(void)
     REFUSED(url_of("jobs.db", ""), BIDE_EIO, "jobs.db");
 }
 
-static void a_file_that_is_read_only_is_named(void)
+static void read_only_file_is_reported(void)
 {
     make_jobs();
     CHECK(chmod(test_dir(), 0777) == 0 && chmod(test_path("jobs.db"), 0444) == 0);
@@ -200,7 +200,7 @@ static void a_file_that_is_read_only_is_named(void)
     OK(bide_close(queue));
 }
 
-static void a_directory_that_is_read_only_is_named(void)
+static void read_only_directory_is_reported(void)
 {
     make_jobs();
     CHECK(chmod(test_path("jobs.db"), 0666) == 0);
@@ -259,7 +259,7 @@ static void a_delete_in_a_locked_file_fails_and_the_job_stays(void)
     EQ(NUMBER(test_path("jobs.db"), "SELECT count(*) FROM job"), 0);
 }
 
-static void opening_a_locked_file_says_so(void)
+static void open_of_a_locked_file_is_reported(void)
 {
     make_jobs();
     sqlite3 *db = lock_file("PRAGMA locking_mode=EXCLUSIVE; BEGIN EXCLUSIVE; COMMIT;");
@@ -309,7 +309,7 @@ static void advice_fits_beside_a_long_file_name(void)
     OK(bide_close(queue));
 }
 
-static void a_second_opening_in_one_process_is_refused(void)
+static void second_open_in_one_process_is_rejected(void)
 {
     bide *queue = open_jobs("");
     CHECK(symlink(test_path("jobs.db"), test_path("link.db")) == 0);
@@ -354,25 +354,25 @@ static void a_file_whose_owner_was_killed_is_free(void)
 }
 
 static const struct test tests[] = {
-    TEST(a_place_without_shared_memory_is_named),
-    TEST(shared_memory_that_cannot_be_mapped_is_named),
-    TEST(a_directory_that_does_not_exist_is_named),
-    TEST(a_directory_is_no_file),
-    TEST(a_file_in_the_way_of_the_directory_is_named),
-    TEST(a_pipe_is_no_file),
-    TEST(a_file_that_is_no_database_is_left_alone),
+    TEST(file_system_without_shared_memory_is_reported),
+    TEST(unmappable_shared_memory_is_reported),
+    TEST(missing_directory_is_reported),
+    TEST(directory_as_a_file_is_rejected),
+    TEST(file_in_place_of_the_directory_is_reported),
+    TEST(pipe_as_a_file_is_rejected),
+    TEST(file_that_is_not_a_database_is_not_changed),
     TEST(an_empty_file_becomes_a_queue),
-    TEST(the_database_of_another_program_is_left_alone),
-    TEST(a_table_named_job_does_not_make_a_file_ours),
-    TEST(a_file_of_a_newer_version_is_left_alone),
-    TEST(a_file_that_is_read_only_is_named),
-    TEST(a_directory_that_is_read_only_is_named),
+    TEST(database_of_another_program_is_not_changed),
+    TEST(foreign_table_named_job_is_rejected),
+    TEST(file_of_a_newer_version_is_not_changed),
+    TEST(read_only_file_is_reported),
+    TEST(read_only_directory_is_reported),
     TEST(a_put_to_a_locked_file_fails_and_the_next_goes_on),
     TEST(a_delete_in_a_locked_file_fails_and_the_job_stays),
-    TEST(opening_a_locked_file_says_so),
+    TEST(open_of_a_locked_file_is_reported),
     TEST(second_process_gets_the_pid_of_the_owner),
     TEST(advice_fits_beside_a_long_file_name),
-    TEST(a_second_opening_in_one_process_is_refused),
+    TEST(second_open_in_one_process_is_rejected),
     TEST(a_file_whose_owner_was_killed_is_free),
 };
 const struct theme refuse_theme = {"refuse", tests, COUNT(tests)};

@@ -197,7 +197,7 @@ static void check_all(bide *queue, uint64_t count)
     EQ(NUMBER(test_path("jobs.db"), "SELECT count(*) FROM damaged"), 0);
 }
 
-static void a_job_that_was_loaded_early_is_not_damaged_when_memory_lacked(void)
+static void failed_allocation_does_not_damage_a_job_loaded_early(void)
 {
     bide *queue = open_jobs("sync=off");
     fill(queue);
@@ -219,7 +219,7 @@ static void a_job_that_was_loaded_early_is_not_damaged_when_memory_lacked(void)
 /* What the scan reads into is larger. */
 #define SLICE_FROM 100000
 
-static void a_queue_that_lacks_memory_to_load_can_be_closed(void)
+static void queue_out_of_memory_while_loading_can_be_closed(void)
 {
     bide *queue = open_jobs("sync=off");
     OK(bide_put(queue, "work", "body", 4, NULL, NULL));
@@ -238,7 +238,7 @@ static void a_queue_that_lacks_memory_to_load_can_be_closed(void)
 
 static const struct test tests[] = {
     TEST(a_failed_allocation_in_recovery_is_no_damage),
-    TEST(a_job_that_was_loaded_early_is_not_damaged_when_memory_lacked),
-    TEST(a_queue_that_lacks_memory_to_load_can_be_closed),
+    TEST(failed_allocation_does_not_damage_a_job_loaded_early),
+    TEST(queue_out_of_memory_while_loading_can_be_closed),
 };
 const struct theme memory_theme = {"memory", tests, COUNT(tests)};

@@ -59,26 +59,26 @@ static void check_moments(enum loss_kind first, enum loss_kind last, bool back)
                 history_check(steps, kind, back);
 }
 
-static void with_sync_full_power_may_go_at_every_step(void)
+static void sync_full_survives_power_loss_at_every_step(void)
 {
     record("sync=full");
     check_moments(LOSS_ALL, LOSS_TORN, false);
 }
 
 /* Without a sync for each commit the power may take the last calls, but only as a whole. */
-static void with_sync_normal_power_takes_whole_calls_only(void)
+static void sync_normal_loses_only_whole_calls_at_power_loss(void)
 {
     record("sync=normal");
     check_moments(LOSS_ALL, LOSS_TORN, true);
 }
 
-static void with_sync_normal_the_end_of_the_process_takes_nothing(void)
+static void sync_normal_survives_a_process_crash(void)
 {
     record("sync=normal");
     check_moments(LOSS_NONE, LOSS_NONE, false);
 }
 
-static void with_sync_off_the_end_of_the_process_takes_nothing(void)
+static void sync_off_survives_a_process_crash(void)
 {
     record("sync=off");
     check_moments(LOSS_NONE, LOSS_NONE, false);
@@ -127,7 +127,7 @@ static void check_large(size_t moment, enum loss_kind kind, const size_t *steps,
     OK(bide_close(queue));
 }
 
-static void power_may_go_while_the_log_is_brought_into_the_file(void)
+static void power_loss_during_a_checkpoint_loses_nothing(void)
 {
     static size_t steps[LARGE_PUTS];
     vfs_install();
@@ -151,10 +151,10 @@ static void power_may_go_while_the_log_is_brought_into_the_file(void)
 }
 
 static const struct test tests[] = {
-    TEST(with_sync_full_power_may_go_at_every_step),
-    TEST(with_sync_normal_power_takes_whole_calls_only),
-    TEST(with_sync_normal_the_end_of_the_process_takes_nothing),
-    TEST(with_sync_off_the_end_of_the_process_takes_nothing),
-    TEST(power_may_go_while_the_log_is_brought_into_the_file),
+    TEST(sync_full_survives_power_loss_at_every_step),
+    TEST(sync_normal_loses_only_whole_calls_at_power_loss),
+    TEST(sync_normal_survives_a_process_crash),
+    TEST(sync_off_survives_a_process_crash),
+    TEST(power_loss_during_a_checkpoint_loses_nothing),
 };
 const struct theme power_theme = {"power", tests, COUNT(tests)};

@@ -42,7 +42,7 @@ static void run_seed(uint64_t seed)
     snapshot_check_reopened(url, queue);
 }
 
-static void errors_at_random_places_are_told_and_mended(void)
+static void errors_at_random_places_are_reported_and_recovered(void)
 {
     vfs_install();
     vfs_skip_syncs(true);
@@ -166,22 +166,22 @@ static void try_every_part(const char *parameters, bool purge)
     CHECK(on_the_way > 0);
 }
 
-static void a_kick_that_fails_answers_the_count_of_what_is_stored(void)
+static void failed_kick_returns_the_stored_count(void)
 {
     try_every_part("", false);
     try_every_part("batch_jobs=300", false);
 }
 
-static void a_purge_that_fails_answers_the_count_of_what_is_stored(void)
+static void failed_purge_returns_the_stored_count(void)
 {
     try_every_part("", true);
     try_every_part("batch_jobs=300", true);
 }
 
 static const struct test tests[] = {
-    TEST(errors_at_random_places_are_told_and_mended),
+    TEST(errors_at_random_places_are_reported_and_recovered),
     TEST(a_body_that_cannot_be_read_for_a_while_is_not_lost),
-    TEST(a_kick_that_fails_answers_the_count_of_what_is_stored),
-    TEST(a_purge_that_fails_answers_the_count_of_what_is_stored),
+    TEST(failed_kick_returns_the_stored_count),
+    TEST(failed_purge_returns_the_stored_count),
 };
 const struct theme errors_theme = {"errors", tests, COUNT(tests)};

@@ -92,7 +92,7 @@ static void hold_longer_than_the_ttr(const bide_put_options *options)
     OK(bide_close(queue));
 }
 
-static void a_lease_begins_when_its_reserve_is_answered(void)
+static void lease_starts_when_its_reserve_completes(void)
 {
     bide_put_options options = BIDE_PUT_OPTIONS_INIT;
     options.ttr_ms = TTR_MS;
@@ -111,7 +111,7 @@ static void a_slow_disk_is_not_a_failure_of_the_worker(void)
 /* ---- the end ---- */
 
 /* What was acknowledged is in the log; what was not completes, undone. */
-static void a_close_whose_time_is_over_writes_nothing_more(void)
+static void close_past_its_deadline_writes_nothing(void)
 {
     bide_put_options options = BIDE_PUT_OPTIONS_INIT;
     struct both both;
@@ -145,7 +145,7 @@ static void a_close_whose_time_is_over_writes_nothing_more(void)
 /* ---- refusals ---- */
 
 /* What an op is refused for may be undone: its answer is held, but it has changed nothing. */
-static void a_refusal_that_waits_for_the_disk_is_not_applied(void)
+static void query_that_finds_nothing_while_the_disk_waits_is_not_applied(void)
 {
     bide_put_options options = BIDE_PUT_OPTIONS_INIT;
     bide_op delete, peek;
@@ -227,7 +227,7 @@ static void put_timed(bide *queue)
     OK(bide_put(queue, "later", "x", 1, &later, NULL));
 }
 
-static void time_goes_on_however_much_waits_for_the_disk(void)
+static void timers_fire_while_ops_wait_for_the_disk(void)
 {
     vfs_install();
     bide *queue = open_jobs("");
@@ -247,7 +247,7 @@ static void time_goes_on_however_much_waits_for_the_disk(void)
 }
 
 /* A kick of many works in slices, which wait for the disk; nothing else does. */
-static void time_goes_on_while_a_kick_waits_for_the_disk(void)
+static void timers_fire_while_a_kick_waits_for_the_disk(void)
 {
     enum { BURIED = 6000 };
     bide_op kick = {.kind = BIDE_OP_KICK, .kick = {.topic = slice_of("many"), .max = BURIED}};
@@ -358,7 +358,7 @@ static void fail_reads(void)
     }
 }
 
-static void reads_that_fail_for_a_while_cost_no_job(void)
+static void temporary_read_errors_lose_no_job(void)
 {
     vfs_install();
     work_while(open_cold("cache_bytes=1&sync=off", BIDE_NO_RETRY_LIMIT), fail_reads);
@@ -375,13 +375,13 @@ static void fail_reads_and_commits(void)
     }
 }
 
-static void reads_and_commits_that_fail_for_a_while_cost_no_job(void)
+static void temporary_read_and_commit_errors_lose_no_job(void)
 {
     vfs_install();
     work_while(open_cold("cache_bytes=1&sync=off", BIDE_NO_RETRY_LIMIT), fail_reads_and_commits);
 }
 
-static void failing_reads_and_commits_cost_no_job_with_a_retry_limit(void)
+static void read_and_commit_errors_lose_no_job_with_a_retry_limit(void)
 {
     vfs_install();
     work_while(open_cold("cache_bytes=1&sync=off", 0), fail_reads_and_commits);
@@ -423,15 +423,15 @@ static void a_full_queue_is_full_while_its_jobs_are_counted(void)
 }
 
 static const struct test tests[] = {
-    TEST(a_lease_begins_when_its_reserve_is_answered),
+    TEST(lease_starts_when_its_reserve_completes),
     TEST(a_slow_disk_is_not_a_failure_of_the_worker),
-    TEST(a_close_whose_time_is_over_writes_nothing_more),
-    TEST(a_refusal_that_waits_for_the_disk_is_not_applied),
-    TEST(time_goes_on_however_much_waits_for_the_disk),
-    TEST(time_goes_on_while_a_kick_waits_for_the_disk),
-    TEST(reads_that_fail_for_a_while_cost_no_job),
-    TEST(reads_and_commits_that_fail_for_a_while_cost_no_job),
-    TEST(failing_reads_and_commits_cost_no_job_with_a_retry_limit),
+    TEST(close_past_its_deadline_writes_nothing),
+    TEST(query_that_finds_nothing_while_the_disk_waits_is_not_applied),
+    TEST(timers_fire_while_ops_wait_for_the_disk),
+    TEST(timers_fire_while_a_kick_waits_for_the_disk),
+    TEST(temporary_read_errors_lose_no_job),
+    TEST(temporary_read_and_commit_errors_lose_no_job),
+    TEST(read_and_commit_errors_lose_no_job_with_a_retry_limit),
     TEST(a_full_queue_is_full_while_its_jobs_are_counted),
 };
 const struct theme slow_disk_theme = {"slow", tests, COUNT(tests)};

@@ -63,7 +63,7 @@ static void world_readable_secret_is_warned_about(void)
 }
 
 /* A line that is not understood may be a secret; logs are read by many. */
-static void a_secret_in_a_bad_line_is_not_repeated(void)
+static void secret_in_an_invalid_line_is_not_printed(void)
 {
     static const char *const lines[] = {"auth_secret 0123456789abcdef\n", "0123456789abcdef\n",
                                         "auth_secret = 0123456789abcdef x\n",
@@ -147,7 +147,7 @@ static const struct test tests[] = {
     TEST(error_in_the_file_is_reported_with_its_line),
     TEST(check_config_opens_nothing),
     TEST(world_readable_secret_is_warned_about),
-    TEST(a_secret_in_a_bad_line_is_not_repeated),
+    TEST(secret_in_an_invalid_line_is_not_printed),
     TEST(a_reload_changes_the_log_and_the_limits),
     TEST(reload_reports_settings_that_need_a_restart),
     TEST(reload_of_an_invalid_file_changes_nothing),

@@ -86,7 +86,7 @@ static void flag_z_above_the_maximum_is_capped_with_a_warning(void)
     stop(bided);
 }
 
-static void f_and_F_choose_the_sync(void)
+static void flags_f_and_F_select_the_sync(void)
 {
     struct bided *bided = serve("-p0", "-b", folder_of("a"), "-f", "50");
     HAS(bided->err, "-f 50");
@@ -108,7 +108,7 @@ static void flags_without_effect_are_accepted(void)
     stop(bided);
 }
 
-static void V_tells_more(void)
+static void flag_V_raises_the_log_level(void)
 {
     struct bided *bided = serve("-p0", "-VFV", "-b", folder_of("a"));
     HAS(bided->err, "DEBUG");
@@ -134,9 +134,9 @@ static const struct test tests[] = {
     TEST(flag_l_accepts_a_unix_socket_path),
     TEST(flag_z_limits_the_job_size),
     TEST(flag_z_above_the_maximum_is_capped_with_a_warning),
-    TEST(f_and_F_choose_the_sync),
+    TEST(flags_f_and_F_select_the_sync),
     TEST(flags_without_effect_are_accepted),
-    TEST(V_tells_more),
+    TEST(flag_V_raises_the_log_level),
     TEST(url_parameters_override_flags),
 };
 

@@ -423,7 +423,7 @@ static void unread_subscriptions_leave_memory_for_jobs(void)
 static const char http_line[] = "GET / HTTP/1.1\r\n";
 
 /* The server stops reading such a connection. A reserve in front of the request must not keep it. */
-static void a_request_of_http_behind_a_reserve_closes_the_connection(void)
+static void http_request_after_a_reserve_closes_the_connection(void)
 {
     static const char *const reserves[] = {"reserve\r\n", "reserve-with-timeout 100000\r\n",
                                            "reserve\r\nreserve\r\n"};
@@ -458,7 +458,7 @@ static const struct {
     {"host:", 1, "\r\n"},
 };
 
-static void a_request_of_http_closes_the_connection(void)
+static void http_request_closes_the_connection(void)
 {
     static const char behind[] = "put 0 0 100 1\r\nx\r\nuse injected\r\n";
     struct bided *bided = serve("--url=memory:", "--listen=0");
@@ -486,7 +486,7 @@ static void a_request_of_http_closes_the_connection(void)
     stop(bided);
 }
 
-static void lines_that_resemble_http_are_answered_as_before(void)
+static void commands_that_resemble_http_are_executed(void)
 {
     struct bided *bided = serve("--url=memory:", "--listen=0");
     int fd = connect_tcp(port_of(bided, "127.0.0.1"));
@@ -813,9 +813,9 @@ static const struct test tests[] = {
     TEST(slow_command_does_not_time_out),
     TEST(subscription_uses_only_the_memory_it_needs),
     TEST(unread_subscriptions_leave_memory_for_jobs),
-    TEST(a_request_of_http_closes_the_connection),
-    TEST(a_request_of_http_behind_a_reserve_closes_the_connection),
-    TEST(lines_that_resemble_http_are_answered_as_before),
+    TEST(http_request_closes_the_connection),
+    TEST(http_request_after_a_reserve_closes_the_connection),
+    TEST(commands_that_resemble_http_are_executed),
     TEST(the_waiting_calls_of_a_connection_are_limited),
     TEST(waiting_calls_leave_room_for_others),
     TEST(many_connections_leave_room_for_others_that_wait),

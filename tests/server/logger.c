@@ -41,7 +41,7 @@ static void a_line_of_json_is_an_object(void)
     HAS(bided->err, "\"level\":\"info\",\"message\":\"ready\"}\n");
 }
 
-static void levels_are_left_out(void)
+static void lower_log_levels_are_omitted(void)
 {
     char flag[300];
     snprintf(flag, sizeof flag, "--listen=unix:%s", test_path("a.sock"));
@@ -179,7 +179,7 @@ static void a_log_at_the_file_size_limit_does_not_end_the_server(void)
 static const struct test tests[] = {
     TEST(a_line_of_text_begins_with_the_time),
     TEST(a_line_of_json_is_an_object),
-    TEST(levels_are_left_out),
+    TEST(lower_log_levels_are_omitted),
     TEST(the_journal_gets_levels_instead_of_times),
     TEST(a_closed_connection_is_not_counted_as_open),
     TEST(unread_log_does_not_block_the_server),

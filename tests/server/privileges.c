@@ -75,7 +75,7 @@ static void root_switches_to_the_user_permanently(void)
 }
 
 /* Programs that raise privileges (sudo, ping) would not do so for a bided that was taken over. */
-static void no_privileges_can_be_gained_any_more(void)
+static void no_privileges_can_be_regained(void)
 {
     struct bided *bided = serve("--listen=0", "--url=memory:");
     const char *got = status_of(bided->pid, "NoNewPrivs:");
@@ -160,7 +160,7 @@ static void only_root_can_switch_users(void)
 static const struct test tests[] = {
     TEST(a_user_that_does_not_exist_ends_with_33),
     TEST(root_switches_to_the_user_permanently),
-    TEST(no_privileges_can_be_gained_any_more),
+    TEST(no_privileges_can_be_regained),
     TEST(running_as_root_without_a_user_is_warned_about),
     TEST(created_files_are_owned_by_the_user),
     TEST(existing_directory_keeps_its_owner),

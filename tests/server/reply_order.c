@@ -126,7 +126,7 @@ static void cycle_in_pieces(const struct server *server)
     test_client_close(&client);
 }
 
-static void pieces_of_any_size_are_answered_alike(void)
+static void input_of_any_piece_size_gets_the_same_replies(void)
 {
     with_server(IN_MEMORY, cycle_in_pieces);
     with_server(IN_FILE, cycle_in_pieces);
@@ -162,7 +162,7 @@ static void change_in_a_row(const struct server *server)
     test_client_close(&client);
 }
 
-static void each_command_sees_what_those_before_it_did(void)
+static void each_command_sees_the_effects_of_earlier_ones(void)
 {
     with_server(IN_MEMORY, change_in_a_row);
     with_server(IN_FILE, change_in_a_row);
@@ -263,7 +263,7 @@ static void wait_in_front(const struct server *server)
     test_client_close(&giver);
 }
 
-static void commands_behind_a_waiting_reserve_are_kept(void)
+static void commands_after_a_waiting_reserve_are_kept(void)
 {
     with_server(IN_MEMORY, wait_in_front);
     with_server(IN_FILE, wait_in_front);
@@ -286,7 +286,7 @@ static void time_out_in_front(const struct server *server)
     test_client_close(&client);
 }
 
-static void commands_behind_a_timeout_are_kept(void)
+static void commands_after_a_timeout_are_kept(void)
 {
     with_server(IN_MEMORY, time_out_in_front);
     with_server(IN_FILE, time_out_in_front);
@@ -366,11 +366,11 @@ static void half_closed_client_reads_every_reply(void)
 static const struct test tests[] = {
     TEST(replies_come_in_command_order),
     TEST(replies_come_in_command_order_with_a_file),
-    TEST(pieces_of_any_size_are_answered_alike),
-    TEST(each_command_sees_what_those_before_it_did),
+    TEST(input_of_any_piece_size_gets_the_same_replies),
+    TEST(each_command_sees_the_effects_of_earlier_ones),
     TEST(reserve_waiting_for_a_commit_does_not_block_commands),
-    TEST(commands_behind_a_waiting_reserve_are_kept),
-    TEST(commands_behind_a_timeout_are_kept),
+    TEST(commands_after_a_waiting_reserve_are_kept),
+    TEST(commands_after_a_timeout_are_kept),
     TEST(half_closed_client_reads_every_reply),
     TEST(half_closed_client_reads_bodies_loaded_from_the_file),
 };

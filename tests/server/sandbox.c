@@ -192,7 +192,7 @@ static void backup_in_a_private_directory_is_reported(void)
 }
 
 /* Root asks, and the server's user writes. */
-static void a_backup_that_the_user_of_the_server_may_not_write_names_him(void)
+static void backup_permission_error_names_the_user_of_the_server(void)
 {
     char way_out[100];
     if (!have_own_network() || geteuid() != 0)
@@ -224,7 +224,7 @@ static const struct test tests[] = {
     TEST(the_backup_of_the_manual_is_made),
     TEST(backup_to_a_read_only_path_is_reported),
     TEST(backup_in_a_private_directory_is_reported),
-    TEST(a_backup_that_the_user_of_the_server_may_not_write_names_him),
+    TEST(backup_permission_error_names_the_user_of_the_server),
     TEST(socket_in_the_runtime_directory_is_removed_at_shutdown),
 };
 

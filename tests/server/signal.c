@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-static void term_and_int_stop_it_with_0(void)
+static void sigterm_and_sigint_stop_with_exit_0(void)
 {
     static const int signals[] = {SIGTERM, SIGINT};
     for (size_t i = 0; i < COUNT(signals); i++) {
@@ -161,7 +161,7 @@ static void sigusr1_rejects_puts(void)
     stop(bided);
 }
 
-static void a_signal_that_comes_before_it_is_ready_is_kept(void)
+static void signal_before_ready_is_kept(void)
 {
     for (int i = 0; i < 5; i++) {
         struct bided *bided = start("--listen=0", "-b", folder_of("jobs"), NULL);
@@ -191,7 +191,7 @@ static void client_that_disconnects_during_a_write_is_harmless(void)
 }
 
 static const struct test tests[] = {
-    TEST(term_and_int_stop_it_with_0),
+    TEST(sigterm_and_sigint_stop_with_exit_0),
     TEST(shutdown_releases_held_jobs),
     TEST(shutdown_does_not_count_as_failure_of_held_jobs),
     TEST(shutdown_does_not_count_as_failure_of_jobs_held_by_token),
@@ -199,7 +199,7 @@ static const struct test tests[] = {
     TEST(waiting_client_does_not_delay_shutdown),
     TEST(a_second_signal_ends_the_wait_for_a_slow_client),
     TEST(sigusr1_rejects_puts),
-    TEST(a_signal_that_comes_before_it_is_ready_is_kept),
+    TEST(signal_before_ready_is_kept),
     TEST(client_that_disconnects_during_a_write_is_harmless),
 };
 

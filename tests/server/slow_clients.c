@@ -169,7 +169,7 @@ static void ask_beside_pipelines(const struct server *server)
     test_client_close(&other);
 }
 
-static void one_command_waits_for_few_of_each_pipeline(void)
+static void command_waits_for_few_commands_of_each_pipeline(void)
 {
     with_server(IN_MEMORY, ask_beside_pipelines);
 }
@@ -322,7 +322,7 @@ static void never_end_a_line(const struct server *server)
     test_client_close(&other);
 }
 
-static void a_gibibyte_without_a_line_end_is_one_bad_line(void)
+static void gibibyte_without_a_line_end_is_one_invalid_line(void)
 {
     with_server(IN_MEMORY, never_end_a_line);
 }
@@ -343,7 +343,7 @@ static void declare_too_much(const struct server *server)
     test_client_close(&other);
 }
 
-static void a_body_that_is_too_big_is_skipped_and_not_kept(void)
+static void oversized_body_is_skipped(void)
 {
     with_server(IN_MEMORY, declare_too_much);
 }
@@ -414,12 +414,12 @@ static void shutdown_closes_after_all_replies(void)
 static const struct test tests[] = {
     TEST(memory_of_clients_that_do_not_read_is_bounded),
     TEST(memory_of_clients_that_do_not_read_is_bounded_with_a_file),
-    TEST(one_command_waits_for_few_of_each_pipeline),
+    TEST(command_waits_for_few_commands_of_each_pipeline),
     TEST(twenty_thousand_commands_in_flight_are_all_answered),
     TEST(disconnect_behind_a_waiting_reserve_is_detected),
     TEST(shutdown_closes_after_all_replies),
-    TEST(a_gibibyte_without_a_line_end_is_one_bad_line),
-    TEST(a_body_that_is_too_big_is_skipped_and_not_kept),
+    TEST(gibibyte_without_a_line_end_is_one_invalid_line),
+    TEST(oversized_body_is_skipped),
 };
 
 const struct theme slow_clients_theme = {"slow", tests, COUNT(tests)};

@@ -144,7 +144,7 @@ static void file_of_another_user_is_reported_with_the_needed_user(void)
         "Permission denied; user 65534 must be able to write there");
 }
 
-static void log_files_of_beanstalkd_are_warned_of(void)
+static void binlog_of_beanstalkd_is_warned_about(void)
 {
     folder_of("jobs");
     write_file(test_path("jobs/binlog.old"), 0, "x", 1);
@@ -158,7 +158,7 @@ static void log_files_of_beanstalkd_are_warned_of(void)
     stop(bided);
 }
 
-static void a_strange_directory_is_no_problem(void)
+static void directory_with_special_characters_works(void)
 {
     struct bided *bided = serve("--listen=0", "-b", folder_of("a?b&c%d e"));
     stop(bided);
@@ -197,8 +197,8 @@ static const struct test tests[] = {
     TEST(new_queue_is_logged_and_an_existing_one_is_not),
     TEST(queue_files_are_private),
     TEST(file_of_another_user_is_reported_with_the_needed_user),
-    TEST(log_files_of_beanstalkd_are_warned_of),
-    TEST(a_strange_directory_is_no_problem),
+    TEST(binlog_of_beanstalkd_is_warned_about),
+    TEST(directory_with_special_characters_works),
     TEST(memory_queue_is_logged_as_volatile),
     TEST(url_and_directory_together_are_rejected),
 };

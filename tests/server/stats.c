@@ -47,7 +47,7 @@ static const char *text_of(const char *stats, const char *key)
  * Beanstalk::Client of Perl compares version->parse("v" . version) with v1.8, which dies of anything
  * but digits and points. Clients of Node.js make a number of it, which would be NaN.
  */
-static void the_version_is_one_that_clients_can_compare(void)
+static void version_is_comparable_by_clients(void)
 {
     struct bided *bided = serve("--url=memory:", "--listen=0");
     const char *stats = reply_of(port_of(bided, "127.0.0.1"));
@@ -68,7 +68,7 @@ static void the_version_is_one_that_clients_can_compare(void)
     stop(bided);
 }
 
-static void the_version_of_bide_has_a_key_of_its_own_at_the_end(void)
+static void version_of_bide_has_its_own_key_at_the_end(void)
 {
     struct bided *bided = serve("--url=memory:", "--listen=0");
     const char *stats = reply_of(port_of(bided, "127.0.0.1"));
@@ -80,8 +80,8 @@ static void the_version_of_bide_has_a_key_of_its_own_at_the_end(void)
 }
 
 static const struct test tests[] = {
-    TEST(the_version_is_one_that_clients_can_compare),
-    TEST(the_version_of_bide_has_a_key_of_its_own_at_the_end),
+    TEST(version_is_comparable_by_clients),
+    TEST(version_of_bide_has_its_own_key_at_the_end),
 };
 
 const struct theme stats_theme = {"stats", tests, COUNT(tests)};

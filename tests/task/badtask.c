@@ -34,7 +34,7 @@ static int handle_note(bide_context *context, const struct note *note, void *arg
         EQ(stats_of(queue).total.puts, 0);                                       \
     } while (0)
 
-static void what_cannot_be_written_is_not_published(void)
+static void unencodable_value_is_not_published(void)
 {
     bide *queue = open_with_task_topics("");
     REFUSED(queue, keep, ((struct note){NULL, 0}), NULL, BIDE_EINVAL);
@@ -43,14 +43,14 @@ static void what_cannot_be_written_is_not_published(void)
     REFUSED(queue, keep, ((struct note){"", INFINITY}), NULL, BIDE_EINVAL);
 }
 
-static void the_sentence_names_the_field(void)
+static void error_message_names_the_field(void)
 {
     bide *queue = open_with_task_topics("");
     CODE(bide_publish(queue, keep, ((struct note){"", NAN}), NULL, NULL), BIDE_EINVAL);
     CHECK(strstr(bide_last_error(), "note.value") != NULL);
 }
 
-static void what_is_too_big_is_refused(void)
+static void oversized_body_is_rejected(void)
 {
     static char text[300];
     bide *queue = open_with_task_topics("max_job_size=100");
@@ -58,7 +58,7 @@ static void what_is_too_big_is_refused(void)
     REFUSED(queue, keep, ((struct note){text, 0}), NULL, BIDE_TOO_BIG);
 }
 
-static void a_key_that_is_too_long_or_empty_is_refused(void)
+static void too_long_or_empty_key_is_rejected(void)
 {
     static char text[BIDE_KEY_MAX + 2];
     bide *queue = open_with_task_topics("");
@@ -69,13 +69,13 @@ static void a_key_that_is_too_long_or_empty_is_refused(void)
     OK(bide_publish(queue, keyed, ((struct note){text, 0}), NULL, NULL));
 }
 
-static void a_key_of_a_field_that_is_not_there_is_refused(void)
+static void key_of_an_unknown_field_is_rejected(void)
 {
     bide *queue = open_with_task_topics("");
     REFUSED(queue, strange, ((struct note){"", 0}), NULL, BIDE_EINVAL);
 }
 
-static void a_task_whose_topic_is_none_is_refused(void)
+static void task_with_an_invalid_topic_is_rejected(void)
 {
     bide *queue = open_with_task_topics("");
     struct worker_fixture *fixture = new_fixture(queue, NULL);
@@ -83,7 +83,7 @@ static void a_task_whose_topic_is_none_is_refused(void)
     CODE(bide_handle(fixture->worker, nowhere, handle_note, NULL), BIDE_EINVAL);
 }
 
-static void options_that_make_no_sense_are_refused(void)
+static void invalid_options_are_rejected(void)
 {
     bide *queue = open_with_task_topics("");
     bide_put_options options = bide_defaults(keep);
@@ -97,7 +97,7 @@ static void options_that_make_no_sense_are_refused(void)
     REFUSED(queue, keep, ((struct note){"", 0}), &options, BIDE_EINVAL);
 }
 
-static void NULL_is_refused(void)
+static void NULL_is_rejected(void)
 {
     bide *queue = open_with_task_topics("");
     struct worker_fixture *fixture = new_fixture(queue, NULL);
@@ -120,7 +120,7 @@ static void NULL_is_refused(void)
     EQ(stats_of(queue).total.puts, 0);
 }
 
-static void a_task_that_is_not_sound_is_refused(void)
+static void invalid_task_is_rejected(void)
 {
     struct worker_fixture *fixture = new_fixture(open_with_task_topics(""), NULL);
     bide_function *function = (bide_function *)handle_note;
@@ -139,7 +139,7 @@ static void a_task_that_is_not_sound_is_refused(void)
     CODE(bide_task_publish(fixture->queue, &task, &note, NULL, NULL), BIDE_EINVAL);
 }
 
-static void an_expiry_that_is_no_time_is_refused(void)
+static void invalid_expiry_is_rejected(void)
 {
     bide *queue = open_with_task_topics("");
     static const int64_t times[] = {-1, BIDE_TIME_MAX_MS + 1, INT64_MIN, INT64_MAX};
@@ -165,7 +165,7 @@ static void a_task_has_one_handler(void)
     UNTIL_EVENTS(fixture, BIDE_WORK_DONE, 1);
 }
 
-static void a_queue_that_drains_takes_nothing(void)
+static void draining_queue_rejects_publish(void)
 {
     bide *queue = open_with_task_topics("");
     OK(bide_drain(queue, true));
@@ -175,18 +175,18 @@ static void a_queue_that_drains_takes_nothing(void)
 }
 
 static const struct test tests[] = {
-    TEST(what_cannot_be_written_is_not_published),
-    TEST(the_sentence_names_the_field),
-    TEST(what_is_too_big_is_refused),
-    TEST(a_key_that_is_too_long_or_empty_is_refused),
-    TEST(a_key_of_a_field_that_is_not_there_is_refused),
-    TEST(a_task_whose_topic_is_none_is_refused),
-    TEST(options_that_make_no_sense_are_refused),
-    TEST(NULL_is_refused),
-    TEST(a_task_that_is_not_sound_is_refused),
-    TEST(an_expiry_that_is_no_time_is_refused),
+    TEST(unencodable_value_is_not_published),
+    TEST(error_message_names_the_field),
+    TEST(oversized_body_is_rejected),
+    TEST(too_long_or_empty_key_is_rejected),
+    TEST(key_of_an_unknown_field_is_rejected),
+    TEST(task_with_an_invalid_topic_is_rejected),
+    TEST(invalid_options_are_rejected),
+    TEST(NULL_is_rejected),
+    TEST(invalid_task_is_rejected),
+    TEST(invalid_expiry_is_rejected),
     TEST(a_task_has_one_handler),
-    TEST(a_queue_that_drains_takes_nothing),
+    TEST(draining_queue_rejects_publish),
 };
 
 const struct theme badtask_theme = {"badtask", tests, COUNT(tests)};

@@ -17,7 +17,7 @@ static void refused(bide *queue, const bide_worker_options *options)
     SPOILED(worker);
 }
 
-static void options_that_make_no_sense_are_refused(void)
+static void invalid_options_are_rejected(void)
 {
     bide *queue = open_queue("");
     bide_worker_options options = threads(BIDE_WORKER_THREADS_MAX + 1);
@@ -42,7 +42,7 @@ static void options_that_make_no_sense_are_refused(void)
     refused(queue, &options);
 }
 
-static void options_of_a_size_that_no_version_has_are_refused(void)
+static void options_of_an_invalid_size_are_rejected(void)
 {
     bide *queue = open_queue("");
     bide_worker_options options = BIDE_WORKER_OPTIONS_INIT;
@@ -65,7 +65,7 @@ static void options_are_read_no_further_than_their_size(void)
     CHECK(munmap(pages, 2 * page) == 0);
 }
 
-static void options_of_another_version_are_taken_unless_they_set_what_is_unknown(void)
+static void options_of_other_versions_are_accepted_unless_unknown_members_are_set(void)
 {
     bide *queue = open_queue("");
     static const size_t sizes[] = {sizeof(size_t), sizeof(bide_worker_options) - sizeof(void *),
@@ -88,7 +88,7 @@ static void options_of_another_version_are_taken_unless_they_set_what_is_unknown
     }
 }
 
-static void options_at_their_limits_are_taken(void)
+static void options_at_their_limits_are_accepted(void)
 {
     bide *queue = open_queue("");
     bide_worker_options options = threads(BIDE_WORKER_THREADS_MAX);
@@ -111,7 +111,7 @@ static int pass(bide_context *context, void *arg)
     return bide_context_next(context);
 }
 
-static void NULL_is_refused(void)
+static void NULL_is_rejected(void)
 {
     struct worker_fixture *fixture = new_fixture_of(do_nothing, NULL);
     bide_worker *worker;
@@ -134,7 +134,7 @@ static void NULL_is_refused(void)
     UNTIL_EVENTS(fixture, BIDE_WORK_DONE, 1);
 }
 
-static void a_context_that_is_NULL_does_no_harm(void)
+static void null_context_is_harmless(void)
 {
     CHECK(bide_context_job(NULL) == NULL);
     CHECK(bide_context_queue(NULL) == NULL);
@@ -167,7 +167,7 @@ static void a_topic_has_one_handler(void)
     EQ(fixture->runs, 1);
 }
 
-static void names_that_no_topic_may_have_are_refused(void)
+static void invalid_topic_names_are_rejected(void)
 {
     struct worker_fixture *fixture = new_fixture(open_queue(""), NULL);
     char name[BIDE_TOPIC_MAX + 2];
@@ -192,7 +192,7 @@ static void a_worker_without_handlers_does_not_start(void)
     OK(bide_worker_start(fixture->worker));
 }
 
-static void nothing_is_registered_while_it_runs(void)
+static void running_worker_rejects_registration(void)
 {
     struct worker_fixture *fixture = start_fixture(do_nothing, 1);
     CODE(bide_worker_handle(fixture->worker, fresh_topic("b"), do_nothing, NULL), BIDE_EBUSY);
@@ -205,7 +205,7 @@ static void nothing_is_registered_while_it_runs(void)
     EQ(topic_of(fixture->queue, fresh_topic("b")).jobs.ready, 1);
 }
 
-static void a_weight_is_of_a_topic_with_a_handler_and_not_0(void)
+static void weight_needs_a_handled_topic_and_is_not_0(void)
 {
     struct worker_fixture *fixture = new_fixture_of(do_nothing, NULL);
     CODE(bide_worker_set_weight(fixture->worker, fresh_topic("b"), 1), BIDE_NOT_FOUND);
@@ -228,7 +228,7 @@ static int say_nonsense(bide_context *context, const bide_slice *body, void *arg
     return BIDE_DONE;
 }
 
-static void a_handler_that_talks_nonsense_does_no_harm(void)
+static void invalid_context_calls_are_harmless(void)
 {
     struct worker_fixture *fixture = start_fixture(say_nonsense, 1);
     bide_put_options options = BIDE_PUT_OPTIONS_INIT;
@@ -248,7 +248,7 @@ static int say_much(bide_context *context, const bide_slice *body, void *arg)
     return bide_context_bury(context, "%s", much);
 }
 
-static void a_sentence_that_is_too_long_is_cut(void)
+static void long_error_text_is_cut(void)
 {
     struct worker_fixture *fixture = new_fixture_of(say_much, NULL);
     memset(much, 'x', sizeof much - 1);
@@ -261,20 +261,20 @@ static void a_sentence_that_is_too_long_is_cut(void)
 }
 
 static const struct test tests[] = {
-    TEST(options_that_make_no_sense_are_refused),
+    TEST(invalid_options_are_rejected),
     TEST(options_are_read_no_further_than_their_size),
-    TEST(options_of_a_size_that_no_version_has_are_refused),
-    TEST(options_of_another_version_are_taken_unless_they_set_what_is_unknown),
-    TEST(options_at_their_limits_are_taken),
-    TEST(NULL_is_refused),
-    TEST(a_context_that_is_NULL_does_no_harm),
+    TEST(options_of_an_invalid_size_are_rejected),
+    TEST(options_of_other_versions_are_accepted_unless_unknown_members_are_set),
+    TEST(options_at_their_limits_are_accepted),
+    TEST(NULL_is_rejected),
+    TEST(null_context_is_harmless),
     TEST(a_topic_has_one_handler),
-    TEST(names_that_no_topic_may_have_are_refused),
+    TEST(invalid_topic_names_are_rejected),
     TEST(a_worker_without_handlers_does_not_start),
-    TEST(nothing_is_registered_while_it_runs),
-    TEST(a_weight_is_of_a_topic_with_a_handler_and_not_0),
-    TEST(a_handler_that_talks_nonsense_does_no_harm),
-    TEST(a_sentence_that_is_too_long_is_cut),
+    TEST(running_worker_rejects_registration),
+    TEST(weight_needs_a_handled_topic_and_is_not_0),
+    TEST(invalid_context_calls_are_harmless),
+    TEST(long_error_text_is_cut),
 };
 
 const struct theme badworker_theme = {"badworker", tests, COUNT(tests)};

@@ -30,7 +30,7 @@ static struct worker_fixture *cancel_while_it_runs(bide_handler handler, int ans
 }
 
 /* The lease is of an hour, so it is not the next touch that tells. */
-static void a_cancel_reaches_a_handler_that_waits(void)
+static void cancel_wakes_a_waiting_handler(void)
 {
     uint64_t id;
     struct worker_fixture *fixture = cancel_while_it_runs(run_until_told, BIDE_RETRY, &id);
@@ -39,7 +39,7 @@ static void a_cancel_reaches_a_handler_that_waits(void)
     EVENTS_ARE(fixture, id, "started cancelled");
 }
 
-static void the_job_is_gone_whatever_the_handler_answers(void)
+static void cancelled_job_is_removed_for_every_outcome(void)
 {
     static const int answers[] = {BIDE_DONE, BIDE_RETRY, BIDE_BURY, BIDE_SNOOZE, 7, BIDE_EIO};
     for (size_t i = 0; i < COUNT(answers); i++) {
@@ -85,7 +85,7 @@ static int look_until_told(bide_context *context, const bide_slice *body, void *
     return bide_context_retry(context, "cancelled");
 }
 
-static void a_touch_tells_of_a_cancel_too(void)
+static void touch_reports_a_cancel(void)
 {
     uint64_t id;
     struct worker_fixture *fixture = cancel_while_it_runs(look_until_told, 0, &id);
@@ -102,7 +102,7 @@ static int finish_all_the_same(bide_context *context, const bide_slice *body, vo
     return bide_context_result(context, "finished", 8);
 }
 
-static void done_keeps_its_result_in_spite_of_a_cancel(void)
+static void done_keeps_its_result_despite_a_cancel(void)
 {
     struct worker_fixture *fixture = new_fixture_of(finish_all_the_same, NULL);
     bide_put_options options = with_ttr(HOUR_MS);
@@ -120,7 +120,7 @@ static void done_keeps_its_result_in_spite_of_a_cancel(void)
     UNTIL_EVENTS(fixture, BIDE_WORK_DONE, 1);
 }
 
-static void a_job_that_is_cancelled_before_it_is_taken_never_runs(void)
+static void job_cancelled_before_its_reserve_never_runs(void)
 {
     struct worker_fixture *fixture = new_fixture_of(do_at_gate, NULL);
     uint64_t cancelled = enqueue(fixture, "first"), other = enqueue(fixture, "second");
@@ -148,7 +148,7 @@ static int run_until_told_or_opened(bide_context *context, const bide_slice *bod
     return bide_context_retry(context, "cancelled");
 }
 
-static void a_cancel_reaches_only_the_handler_of_its_job(void)
+static void cancel_notifies_only_the_handler_of_its_job(void)
 {
     bide_worker_options options = threads(10);
     struct worker_fixture *fixture = new_fixture_of(run_until_told_or_opened, &options);
@@ -167,7 +167,7 @@ static void a_cancel_reaches_only_the_handler_of_its_job(void)
 }
 
 /* A cancel that comes before the handler has begun to listen is not missed. */
-static void cancels_at_every_moment_are_heard(void)
+static void cancel_at_any_time_is_noticed(void)
 {
     bide_worker_options options = threads(4);
     struct worker_fixture *fixture = new_fixture_of(run_until_told_or_opened, &options);
@@ -184,7 +184,7 @@ static void cancels_at_every_moment_are_heard(void)
 }
 
 /* Nor one that comes before the worker has begun to listen. */
-static void a_cancel_right_after_the_start_is_heard(void)
+static void cancel_right_after_the_start_is_noticed(void)
 {
     bide_worker_options options = threads(2);
     struct worker_fixture *fixture = new_fixture_of(run_until_told_or_opened, &options);
@@ -199,7 +199,7 @@ static void a_cancel_right_after_the_start_is_heard(void)
     }
 }
 
-static void a_worker_that_was_stopped_and_started_hears_of_cancels(void)
+static void restarted_worker_notices_cancels(void)
 {
     struct worker_fixture *fixture = new_fixture_of(run_until_told, NULL);
     bide_put_options options = with_ttr(HOUR_MS);
@@ -215,16 +215,16 @@ static void a_worker_that_was_stopped_and_started_hears_of_cancels(void)
 }
 
 static const struct test tests[] = {
-    TEST(a_cancel_reaches_a_handler_that_waits),
-    TEST(the_job_is_gone_whatever_the_handler_answers),
+    TEST(cancel_wakes_a_waiting_handler),
+    TEST(cancelled_job_is_removed_for_every_outcome),
     TEST(a_cancel_makes_the_descriptor_readable),
-    TEST(a_touch_tells_of_a_cancel_too),
-    TEST(done_keeps_its_result_in_spite_of_a_cancel),
-    TEST(a_job_that_is_cancelled_before_it_is_taken_never_runs),
-    TEST(a_cancel_reaches_only_the_handler_of_its_job),
-    TEST(cancels_at_every_moment_are_heard),
-    TEST(a_cancel_right_after_the_start_is_heard),
-    TEST(a_worker_that_was_stopped_and_started_hears_of_cancels),
+    TEST(touch_reports_a_cancel),
+    TEST(done_keeps_its_result_despite_a_cancel),
+    TEST(job_cancelled_before_its_reserve_never_runs),
+    TEST(cancel_notifies_only_the_handler_of_its_job),
+    TEST(cancel_at_any_time_is_noticed),
+    TEST(cancel_right_after_the_start_is_noticed),
+    TEST(restarted_worker_notices_cancels),
 };
 
 const struct theme cancelled_theme = {"cancelled", tests, COUNT(tests)};

@@ -54,7 +54,7 @@ static int watch_the_time(bide_context *context, const bide_slice *body, void *a
     return BIDE_DONE;
 }
 
-static void the_time_that_is_left_goes_down(void)
+static void remaining_time_decreases(void)
 {
     struct worker_fixture *fixture = start_fixture(watch_the_time, 1);
     bide_put_options options = with_ttr(20000);
@@ -135,7 +135,7 @@ static bool shows(struct worker_fixture *fixture, uint64_t id, const char *text)
            memcmp(job->progress, text, job->progress_size) == 0;
 }
 
-static void progress_is_seen_by_whoever_looks(void)
+static void progress_is_shown_in_job_stats(void)
 {
     struct worker_fixture *fixture = start_fixture(make_progress, 1);
     uint64_t id = enqueue(fixture, "body");
@@ -211,7 +211,7 @@ static int progress_in_passing(bide_context *context, const bide_slice *body, vo
     return bide_context_result(context, "result", 6);
 }
 
-static void progress_of_a_handler_that_returns_at_once_does_no_harm(void)
+static void progress_of_a_handler_that_returns_at_once_is_harmless(void)
 {
     struct worker_fixture *fixture = start_fixture(progress_in_passing, 1);
     bide_put_options options = BIDE_PUT_OPTIONS_INIT;
@@ -234,7 +234,7 @@ static int answer_too_much(bide_context *context, const bide_slice *body, void *
     return BIDE_DONE;
 }
 
-static void a_result_that_is_too_big_is_refused_and_the_one_before_stays(void)
+static void oversized_result_is_rejected_and_the_previous_kept(void)
 {
     struct worker_fixture *fixture = new_fixture(open_queue("max_result_size=100"), NULL);
     bide_put_options options = BIDE_PUT_OPTIONS_INIT;
@@ -272,15 +272,15 @@ static void a_result_is_copied(void)
 
 static const struct test tests[] = {
     TEST(a_handler_sees_its_job_and_its_queue),
-    TEST(the_time_that_is_left_goes_down),
+    TEST(remaining_time_decreases),
     TEST(a_touch_gives_more_time),
     TEST(touches_have_the_limits_of_the_queue),
-    TEST(progress_is_seen_by_whoever_looks),
+    TEST(progress_is_shown_in_job_stats),
     TEST(progress_does_not_extend_the_lease),
     TEST(progress_is_not_counted_as_a_touch),
     TEST(progress_that_is_too_long_is_cut),
-    TEST(progress_of_a_handler_that_returns_at_once_does_no_harm),
-    TEST(a_result_that_is_too_big_is_refused_and_the_one_before_stays),
+    TEST(progress_of_a_handler_that_returns_at_once_is_harmless),
+    TEST(oversized_result_is_rejected_and_the_previous_kept),
     TEST(a_result_is_copied),
 };
 

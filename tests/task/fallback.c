@@ -83,7 +83,7 @@ static void is_fall(const struct fall *fall, const char *error, uint32_t attempt
     EQ(fall->is_last, is_last);
 }
 
-static void it_is_called_at_each_failure_and_knows_the_last(void)
+static void fallback_is_called_at_each_failure(void)
 {
     struct worker_fixture *fixture;
     uint64_t id;
@@ -97,7 +97,7 @@ static void it_is_called_at_each_failure_and_knows_the_last(void)
     EQ(state_of(fixture->queue, id), BIDE_STATE_BURIED);
 }
 
-static void a_burial_is_the_last_failure(void)
+static void fallback_sees_a_burial_as_the_last_failure(void)
 {
     struct worker_fixture *fixture;
     uint64_t id;
@@ -107,7 +107,7 @@ static void a_burial_is_the_last_failure(void)
     is_fall(&falls->list[0], "no such street", 1, true);
 }
 
-static void it_is_not_called_for_snooze_and_done(void)
+static void fallback_is_not_called_for_snooze_and_done(void)
 {
     struct worker_fixture *fixture;
     uint64_t id;
@@ -117,7 +117,7 @@ static void it_is_not_called_for_snooze_and_done(void)
     EQ(falls->count, 0);
 }
 
-static void it_is_called_for_a_number(void)
+static void fallback_is_called_for_other_return_values(void)
 {
     struct worker_fixture *fixture;
     uint64_t id;
@@ -134,7 +134,7 @@ static int fail_at_once(bide_context *context, const struct parcel *parcel, void
     return bide_context_bury(context, "no");
 }
 
-static void each_task_has_its_own(void)
+static void each_task_has_its_own_fallback(void)
 {
     static struct falls falls;
     struct worker_fixture *fixture = new_fixture(open_with_task_topics(""), NULL);
@@ -161,7 +161,7 @@ static int fail_when_stopped(bide_context *context, const struct parcel *parcel,
     return bide_context_retry(context, "stopped");
 }
 
-static void an_interruption_is_no_failure(void)
+static void fallback_is_not_called_for_an_interruption(void)
 {
     static struct falls falls;
     bide_worker_options options = threads(1);
@@ -178,7 +178,7 @@ static void an_interruption_is_no_failure(void)
     EQ(falls.count, 0);
 }
 
-static void it_comes_after_the_handler_is_registered_and_before_the_start(void)
+static void fallback_is_set_between_handle_and_start(void)
 {
     struct worker_fixture *fixture = new_fixture(open_with_task_topics(""), NULL);
     CODE(bide_fallback(fixture->worker, deliver, note_fall, fixture), BIDE_NOT_FOUND);
@@ -190,13 +190,13 @@ static void it_comes_after_the_handler_is_registered_and_before_the_start(void)
 }
 
 static const struct test tests[] = {
-    TEST(it_is_called_at_each_failure_and_knows_the_last),
-    TEST(a_burial_is_the_last_failure),
-    TEST(it_is_not_called_for_snooze_and_done),
-    TEST(it_is_called_for_a_number),
-    TEST(each_task_has_its_own),
-    TEST(an_interruption_is_no_failure),
-    TEST(it_comes_after_the_handler_is_registered_and_before_the_start),
+    TEST(fallback_is_called_at_each_failure),
+    TEST(fallback_sees_a_burial_as_the_last_failure),
+    TEST(fallback_is_not_called_for_snooze_and_done),
+    TEST(fallback_is_called_for_other_return_values),
+    TEST(each_task_has_its_own_fallback),
+    TEST(fallback_is_not_called_for_an_interruption),
+    TEST(fallback_is_set_between_handle_and_start),
 };
 
 const struct theme fallback_theme = {"fallback", tests, COUNT(tests)};

@@ -138,7 +138,7 @@ static bool is_given_up_at_the_limit(int64_t ttr_ms)
     return held;
 }
 
-static void a_lease_lives_until_the_time_limit_and_then_another_gets_the_job(void)
+static void lease_is_extended_until_the_time_limit(void)
 {
     HOLDS(is_given_up_at_the_limit);
 }
@@ -179,7 +179,7 @@ static bool touches_keep_the_lease(int64_t ttr_ms)
     return held;
 }
 
-static void a_handler_that_touches_outlives_its_ttr(void)
+static void handler_that_touches_keeps_its_lease(void)
 {
     HOLDS(touches_keep_the_lease);
 }
@@ -225,7 +225,7 @@ static int outlive_the_lease(bide_context *context, const bide_slice *body, void
     return BIDE_DONE;
 }
 
-static void no_time_is_left_when_the_lease_has_ended_before_the_time_limit(void)
+static void remaining_time_is_0_after_the_lease_ended(void)
 {
     struct worker_fixture *fixture =
         new_fixture(open_with_task_topics("max_touch_total=1ms"), NULL);
@@ -255,7 +255,7 @@ static int pass_the_limit(bide_context *context, const bide_slice *body, void *a
     return BIDE_DONE;
 }
 
-static void an_answer_after_the_limit_and_within_the_lease_is_in_time(void)
+static void ack_after_the_time_limit_within_the_lease_is_accepted(void)
 {
     struct worker_fixture *fixture = new_fixture(open_with_task_topics(""), NULL);
     uint64_t id = 0;
@@ -280,7 +280,7 @@ static int return_at_the_limit(bide_context *context, const bide_slice *body, vo
     return BIDE_DONE;
 }
 
-static void every_overrun_is_told_once_also_when_the_handler_returns_at_once(void)
+static void every_overrun_is_reported_once(void)
 {
     enum { JOBS = 20 };
     struct worker_fixture *fixture = new_fixture(open_with_task_topics(""), NULL);
@@ -321,12 +321,12 @@ static void a_touch_does_not_move_a_time_limit(void)
 static const struct test tests[] = {
     TEST(a_handler_without_a_time_limit_keeps_its_lease),
     TEST(progress_is_shown_where_touches_are_refused),
-    TEST(no_time_is_left_when_the_lease_has_ended_before_the_time_limit),
-    TEST(every_overrun_is_told_once_also_when_the_handler_returns_at_once),
+    TEST(remaining_time_is_0_after_the_lease_ended),
+    TEST(every_overrun_is_reported_once),
     TEST(many_handlers_at_once_keep_their_leases),
-    TEST(a_lease_lives_until_the_time_limit_and_then_another_gets_the_job),
-    TEST(a_handler_that_touches_outlives_its_ttr),
-    TEST(an_answer_after_the_limit_and_within_the_lease_is_in_time),
+    TEST(lease_is_extended_until_the_time_limit),
+    TEST(handler_that_touches_keeps_its_lease),
+    TEST(ack_after_the_time_limit_within_the_lease_is_accepted),
     TEST(a_touch_does_not_move_a_time_limit),
 };
 

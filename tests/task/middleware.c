@@ -49,7 +49,7 @@ static struct worker_fixture *crew_with(bide_middleware middleware, void *arg, i
     return fixture;
 }
 
-static void the_first_that_was_added_is_the_outermost(void)
+static void first_added_middleware_is_outermost(void)
 {
     struct worker_fixture *fixture = new_fixture_of(handle, NULL);
     static char a[] = "aA", b[] = "bB", c[] = "cC";
@@ -65,7 +65,7 @@ static void the_first_that_was_added_is_the_outermost(void)
     TRAIL("abc.CBAabc.CBA");
 }
 
-static void it_is_around_the_handlers_of_all_topics(void)
+static void middleware_wraps_handlers_of_all_topics(void)
 {
     struct worker_fixture *fixture = new_fixture_of(handle, NULL);
     static char a[] = "aA";
@@ -87,7 +87,7 @@ static int look_at_outcome(bide_context *context, void *arg)
     return (int)fixture->number;
 }
 
-static void it_sees_the_outcome(void)
+static void middleware_sees_the_outcome(void)
 {
     static const int answers[] = {BIDE_DONE, BIDE_RETRY, BIDE_BURY, 4711};
     static const bide_work_kind kinds[] = {BIDE_WORK_DONE, BIDE_WORK_RETRIED, BIDE_WORK_BURIED,
@@ -109,7 +109,7 @@ static int bury_failures(bide_context *context, void *arg)
     return outcome == BIDE_DONE ? outcome : bide_context_bury(context, "at the first failure");
 }
 
-static void it_may_answer_something_else(void)
+static void middleware_may_change_the_outcome(void)
 {
     struct worker_fixture *fixture = crew_with(bury_failures, NULL, BIDE_RETRY);
     uint64_t id = enqueue(fixture, "body");
@@ -127,7 +127,7 @@ static int forgive(bide_context *context, void *arg)
     return BIDE_DONE;
 }
 
-static void it_may_make_a_failure_good(void)
+static void middleware_may_turn_a_failure_into_done(void)
 {
     struct worker_fixture *fixture = crew_with(forgive, NULL, BIDE_RETRY);
     uint64_t id = enqueue(fixture, "body");
@@ -142,7 +142,7 @@ static int not_today(bide_context *context, void *arg)
     return bide_context_snooze(context, 3600000);
 }
 
-static void it_may_not_run_the_handler_at_all(void)
+static void middleware_may_skip_the_handler(void)
 {
     struct worker_fixture *fixture = crew_with(not_today, NULL, BIDE_DONE);
     uint64_t id = enqueue(fixture, "body");
@@ -169,7 +169,7 @@ static int fail_at_first(bide_context *context, const bide_slice *body, void *ar
     return fixture->code;
 }
 
-static void it_may_run_the_handler_twice(void)
+static void middleware_may_run_the_handler_twice(void)
 {
     struct worker_fixture *fixture = new_fixture_of(fail_at_first, NULL);
     static char a[] = "aA", b[] = "bB";
@@ -182,7 +182,7 @@ static void it_may_run_the_handler_twice(void)
     TRAIL("ab.Bb.BA");
 }
 
-static void what_the_first_run_said_is_forgotten_in_the_second(void)
+static void second_run_resets_the_outcome_of_the_first(void)
 {
     struct worker_fixture *fixture = new_fixture_of(fail_at_first, NULL);
     fixture->code = 4711;
@@ -204,7 +204,7 @@ static int add_a_result(bide_context *context, void *arg)
     return outcome;
 }
 
-static void it_may_leave_a_result(void)
+static void middleware_may_set_a_result(void)
 {
     struct worker_fixture *fixture = crew_with(add_a_result, NULL, BIDE_DONE);
     bide_put_options options = BIDE_PUT_OPTIONS_INIT;
@@ -222,7 +222,7 @@ static int pass_through(bide_context *context, void *arg)
     return bide_context_next(context);
 }
 
-static void there_may_be_64_and_no_more(void)
+static void at_most_64_middleware_functions_are_accepted(void)
 {
     struct worker_fixture *fixture = new_fixture_of(do_nothing, NULL);
     for (int i = 0; i < BIDE_WORKER_MIDDLEWARE_MAX; i++)
@@ -235,16 +235,16 @@ static void there_may_be_64_and_no_more(void)
 }
 
 static const struct test tests[] = {
-    TEST(the_first_that_was_added_is_the_outermost),
-    TEST(it_is_around_the_handlers_of_all_topics),
-    TEST(it_sees_the_outcome),
-    TEST(it_may_answer_something_else),
-    TEST(it_may_make_a_failure_good),
-    TEST(it_may_not_run_the_handler_at_all),
-    TEST(it_may_run_the_handler_twice),
-    TEST(what_the_first_run_said_is_forgotten_in_the_second),
-    TEST(it_may_leave_a_result),
-    TEST(there_may_be_64_and_no_more),
+    TEST(first_added_middleware_is_outermost),
+    TEST(middleware_wraps_handlers_of_all_topics),
+    TEST(middleware_sees_the_outcome),
+    TEST(middleware_may_change_the_outcome),
+    TEST(middleware_may_turn_a_failure_into_done),
+    TEST(middleware_may_skip_the_handler),
+    TEST(middleware_may_run_the_handler_twice),
+    TEST(second_run_resets_the_outcome_of_the_first),
+    TEST(middleware_may_set_a_result),
+    TEST(at_most_64_middleware_functions_are_accepted),
 };
 
 const struct theme middleware_theme = {"middleware", tests, COUNT(tests)};

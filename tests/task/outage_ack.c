@@ -38,7 +38,7 @@ static void reported_once(uint64_t id, const char *what)
     EQ(event_log_count("lost", id) + event_log_count("given-up", id), 0);
 }
 
-static void a_done_job_is_told_of_when_the_server_is_back(void)
+static void deferred_done_is_sent_after_a_server_restart(void)
 {
     begin_server(IN_MEMORY);
     struct relayed_worker relayed_worker = start_worker_behind_relay(2, 0);
@@ -50,7 +50,7 @@ static void a_done_job_is_told_of_when_the_server_is_back(void)
     end_server();
 }
 
-static void a_result_arrives_when_the_server_is_back(void)
+static void deferred_result_is_sent_after_a_server_restart(void)
 {
     begin_server(IN_MEMORY);
     struct relayed_worker relayed_worker = start_worker_behind_relay(2, 0);
@@ -66,7 +66,7 @@ static void a_result_arrives_when_the_server_is_back(void)
     end_server();
 }
 
-static void a_failure_is_counted_once_when_the_server_is_back(void)
+static void deferred_fail_is_counted_once_after_a_server_restart(void)
 {
     begin_server(IN_MEMORY);
     struct relayed_worker relayed_worker = start_worker_behind_relay(2, 0);
@@ -80,7 +80,7 @@ static void a_failure_is_counted_once_when_the_server_is_back(void)
     end_server();
 }
 
-static void a_burial_takes_place_when_the_server_is_back(void)
+static void deferred_bury_is_sent_after_a_server_restart(void)
 {
     begin_server(IN_MEMORY);
     struct relayed_worker relayed_worker = start_worker_behind_relay(2, 0);
@@ -92,7 +92,7 @@ static void a_burial_takes_place_when_the_server_is_back(void)
     end_server();
 }
 
-static void a_snooze_begins_when_the_server_is_back(void)
+static void deferred_snooze_starts_after_a_server_restart(void)
 {
     begin_server(IN_MEMORY);
     struct relayed_worker relayed_worker = start_worker_behind_relay(2, 0);
@@ -117,7 +117,7 @@ static void server_received(uint64_t id, bide_state state)
     EQ(event_log_get("deferred", id, 0).code, BIDE_EUNKNOWN);
 }
 
-static void what_the_server_has_heard_without_being_heard_is_done_once(void)
+static void ack_with_a_lost_reply_is_applied_once(void)
 {
     begin_server(IN_MEMORY);
     struct relayed_worker relayed_worker = start_worker_behind_relay(1, 0);
@@ -128,7 +128,7 @@ static void what_the_server_has_heard_without_being_heard_is_done_once(void)
     end_server();
 }
 
-static void a_result_that_the_server_has_heard_is_kept_once(void)
+static void result_with_a_lost_reply_is_kept_once(void)
 {
     begin_server(IN_MEMORY);
     struct relayed_worker relayed_worker = start_worker_behind_relay(1, 0);
@@ -143,7 +143,7 @@ static void a_result_that_the_server_has_heard_is_kept_once(void)
 }
 
 /* Whether it was the worker's own failure that ended the lease, the worker cannot know. */
-static void a_failure_that_the_server_has_heard_is_counted_once(void)
+static void fail_with_a_lost_reply_is_counted_once(void)
 {
     begin_server(IN_MEMORY);
     struct relayed_worker relayed_worker = start_worker_behind_relay(1, 0);
@@ -161,7 +161,7 @@ static void a_failure_that_the_server_has_heard_is_counted_once(void)
 
 /* ---- for too long ---- */
 
-static void what_is_owed_for_longer_than_the_lease_is_given_up_and_done_again(void)
+static void ack_deferred_beyond_the_lease_is_given_up_and_the_job_runs_again(void)
 {
     begin_server(IN_MEMORY);
     struct relayed_worker relayed_worker = start_worker_behind_relay(2, 0);
@@ -187,7 +187,7 @@ static void what_is_owed_for_longer_than_the_lease_is_given_up_and_done_again(vo
 
 /* ---- silent ---- */
 
-static void a_silent_server_hears_it_when_it_goes_on(void)
+static void stalled_server_gets_the_ack_when_it_continues(void)
 {
     begin_server(IN_MEMORY);
     struct relayed_worker relayed_worker = start_worker_behind_relay(2, 0);
@@ -205,7 +205,7 @@ static void a_silent_server_hears_it_when_it_goes_on(void)
     end_server();
 }
 
-static void a_server_that_is_silent_for_longer_than_the_lease_refuses(void)
+static void ack_after_a_stall_beyond_the_lease_is_rejected(void)
 {
     begin_server(IN_MEMORY);
     struct relayed_worker relayed_worker = start_worker_behind_relay(1, 0);
@@ -243,7 +243,7 @@ static void await_loss(const struct relayed_worker *relayed_worker)
 }
 
 /* No lease outlives a crash of the server: what is owed is refused, and the job done again. */
-static void a_server_that_was_killed_refuses_what_is_owed_and_gives_the_job_again(void)
+static void killed_server_rejects_the_ack_and_redelivers_the_job(void)
 {
     begin_server(IN_FILE);
     struct relayed_worker relayed_worker = start_worker_behind_relay(1, 0);
@@ -265,7 +265,7 @@ static void a_server_that_was_killed_refuses_what_is_owed_and_gives_the_job_agai
 }
 
 /* It died with the answer in its ears: as long as the job is there nobody may say that it is done. */
-static void an_answer_that_died_with_the_server_is_not_called_done(void)
+static void ack_lost_in_a_crash_is_not_reported_as_done(void)
 {
     begin_server(IN_FILE);
     struct relayed_worker relayed_worker = start_worker_behind_relay(1, 0);
@@ -294,7 +294,7 @@ static void an_answer_that_died_with_the_server_is_not_called_done(void)
 
 /* In order: the lease outlives the restart. The other thread of the worker does not get the job, and
  * the answer is taken, whether the handler returns before or after the start. */
-static void a_server_that_was_stopped_takes_the_answer_and_counts_nothing(void)
+static void restarted_server_accepts_the_ack(void)
 {
     begin_server(IN_FILE);
     struct relayed_worker relayed_worker = start_worker_behind_relay(2, 0);
@@ -325,19 +325,19 @@ static void a_server_that_was_stopped_takes_the_answer_and_counts_nothing(void)
 }
 
 static const struct test tests[] = {
-    TEST(a_done_job_is_told_of_when_the_server_is_back),
-    TEST(a_result_arrives_when_the_server_is_back),
-    TEST(a_failure_is_counted_once_when_the_server_is_back),
-    TEST(a_burial_takes_place_when_the_server_is_back),
-    TEST(a_snooze_begins_when_the_server_is_back),
-    TEST(what_the_server_has_heard_without_being_heard_is_done_once),
-    TEST(a_result_that_the_server_has_heard_is_kept_once),
-    TEST(a_failure_that_the_server_has_heard_is_counted_once),
-    TEST(what_is_owed_for_longer_than_the_lease_is_given_up_and_done_again),
-    TEST(a_silent_server_hears_it_when_it_goes_on),
-    TEST(a_server_that_is_silent_for_longer_than_the_lease_refuses),
-    TEST(a_server_that_was_killed_refuses_what_is_owed_and_gives_the_job_again),
-    TEST(a_server_that_was_stopped_takes_the_answer_and_counts_nothing),
-    TEST(an_answer_that_died_with_the_server_is_not_called_done),
+    TEST(deferred_done_is_sent_after_a_server_restart),
+    TEST(deferred_result_is_sent_after_a_server_restart),
+    TEST(deferred_fail_is_counted_once_after_a_server_restart),
+    TEST(deferred_bury_is_sent_after_a_server_restart),
+    TEST(deferred_snooze_starts_after_a_server_restart),
+    TEST(ack_with_a_lost_reply_is_applied_once),
+    TEST(result_with_a_lost_reply_is_kept_once),
+    TEST(fail_with_a_lost_reply_is_counted_once),
+    TEST(ack_deferred_beyond_the_lease_is_given_up_and_the_job_runs_again),
+    TEST(stalled_server_gets_the_ack_when_it_continues),
+    TEST(ack_after_a_stall_beyond_the_lease_is_rejected),
+    TEST(killed_server_rejects_the_ack_and_redelivers_the_job),
+    TEST(restarted_server_accepts_the_ack),
+    TEST(ack_lost_in_a_crash_is_not_reported_as_done),
 };
 const struct theme answer_theme = {"answer", tests, COUNT(tests)};

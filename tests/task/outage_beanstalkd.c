@@ -50,7 +50,7 @@ static void a_job_with_a_result_is_done(void)
     end();
 }
 
-static void a_job_that_failed_comes_again_after_the_time_that_was_asked_for(void)
+static void failed_job_is_retried_after_its_delay(void)
 {
     begin(1);
     uint64_t id = put_job("work", "retry 1000", NULL);
@@ -65,7 +65,7 @@ static void a_job_that_failed_comes_again_after_the_time_that_was_asked_for(void
     end();
 }
 
-static void a_job_is_buried_and_the_reason_is_told_here(void)
+static void buried_job_reports_its_reason_in_the_event(void)
 {
     begin(1);
     uint64_t id = put_job("work", "bury", NULL);
@@ -77,7 +77,7 @@ static void a_job_is_buried_and_the_reason_is_told_here(void)
     end();
 }
 
-static void a_job_that_is_snoozed_comes_later(void)
+static void snoozed_job_runs_later(void)
 {
     begin(1);
     uint64_t id = put_job("work", "snooze 3600000", NULL);
@@ -104,7 +104,7 @@ static void leases_are_kept_alive(void)
     end();
 }
 
-static void a_handler_that_is_told_to_stop_gives_its_job_back(void)
+static void notified_handler_gives_its_job_back(void)
 {
     begin(1);
     relayed_worker_stop(&relayed_worker);
@@ -119,7 +119,7 @@ static void a_handler_that_is_told_to_stop_gives_its_job_back(void)
 }
 
 /* The lease went with the connection. */
-static void without_the_connection_the_job_is_lost_and_done_again(void)
+static void lost_connection_loses_the_lease_and_the_job_runs_again(void)
 {
     begin(1);
     uint64_t id = put_job("work", "hold a", NULL);
@@ -139,11 +139,11 @@ static void without_the_connection_the_job_is_lost_and_done_again(void)
 static const struct test tests[] = {
     TEST(jobs_are_done),
     TEST(a_job_with_a_result_is_done),
-    TEST(a_job_that_failed_comes_again_after_the_time_that_was_asked_for),
-    TEST(a_job_is_buried_and_the_reason_is_told_here),
-    TEST(a_job_that_is_snoozed_comes_later),
+    TEST(failed_job_is_retried_after_its_delay),
+    TEST(buried_job_reports_its_reason_in_the_event),
+    TEST(snoozed_job_runs_later),
     TEST(leases_are_kept_alive),
-    TEST(a_handler_that_is_told_to_stop_gives_its_job_back),
-    TEST(without_the_connection_the_job_is_lost_and_done_again),
+    TEST(notified_handler_gives_its_job_back),
+    TEST(lost_connection_loses_the_lease_and_the_job_runs_again),
 };
 const struct theme plain_theme = {"plain", tests, COUNT(tests)};

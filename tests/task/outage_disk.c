@@ -48,17 +48,17 @@ static void deferred_and_reported(int code, int system, int reported_code)
     relayed_worker_stop(&relayed_worker);
 }
 
-static void an_answer_that_a_full_disk_refuses_arrives_when_there_is_room(void)
+static void ack_rejected_by_a_full_disk_is_retried(void)
 {
     deferred_and_reported(SQLITE_FULL, ENOSPC, BIDE_EFULL);
 }
 
-static void an_answer_that_a_broken_disk_refuses_arrives_when_it_is_mended(void)
+static void ack_rejected_by_a_failing_disk_is_retried(void)
 {
     deferred_and_reported(SQLITE_IOERR_WRITE, EIO, BIDE_EIO);
 }
 
-static void a_disk_that_is_full_for_longer_than_the_lease_has_the_job_done_again(void)
+static void job_runs_again_after_a_full_disk_outlasts_its_lease(void)
 {
     begin(2);
     bide_put_options options = with_ttr(1000);
@@ -102,7 +102,7 @@ enum { JOBS = 5000, THREADS = 4 };
 
 /* Taking a job writes nothing, so that it is the worker's own choice not to take more than it can
  * answer for. */
-static void while_answers_are_owed_only_so_many_jobs_are_taken(void)
+static void deferred_acks_limit_the_reserved_jobs(void)
 {
     static const bide_put_item item = {.topic = {"work", 4}, .body = {"", 0}};
     static bide_put_item items[1000];
@@ -132,10 +132,10 @@ static void while_answers_are_owed_only_so_many_jobs_are_taken(void)
 }
 
 static const struct test tests[] = {
-    TEST(an_answer_that_a_full_disk_refuses_arrives_when_there_is_room),
-    TEST(an_answer_that_a_broken_disk_refuses_arrives_when_it_is_mended),
-    TEST(a_disk_that_is_full_for_longer_than_the_lease_has_the_job_done_again),
+    TEST(ack_rejected_by_a_full_disk_is_retried),
+    TEST(ack_rejected_by_a_failing_disk_is_retried),
+    TEST(job_runs_again_after_a_full_disk_outlasts_its_lease),
     TEST(a_stop_waits_for_the_disk),
-    TEST(while_answers_are_owed_only_so_many_jobs_are_taken),
+    TEST(deferred_acks_limit_the_reserved_jobs),
 };
 const struct theme disk_theme = {"disk", tests, COUNT(tests)};

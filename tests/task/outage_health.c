@@ -24,7 +24,7 @@ static bool health_is_bad(void)
     return event_log_last("health", 0, &entry) && entry.code < 0 && entry.text[0] != '\0';
 }
 
-static void a_worker_tells_when_no_jobs_can_be_had_and_when_they_can_again(void)
+static void worker_reports_unhealthy_and_healthy(void)
 {
     begin_server(IN_MEMORY);
     struct relayed_worker relayed_worker = start_worker_behind_relay(3, INTERVAL_MS);
@@ -49,7 +49,7 @@ static void a_worker_tells_when_no_jobs_can_be_had_and_when_they_can_again(void)
 }
 
 /* Jobs come, and go, and sometimes there are none: that is no hunger. */
-static void a_worker_that_has_nothing_to_do_is_not_starved(void)
+static void idle_worker_is_healthy(void)
 {
     begin_server(IN_MEMORY);
     struct relayed_worker relayed_worker = start_worker_behind_relay(3, INTERVAL_MS);
@@ -95,7 +95,7 @@ static void health_is_bad_when_the_server_is_killed_and_good_when_it_is_back(voi
     end_server();
 }
 
-static void a_silent_server_is_told_as_timed_out(void)
+static void silent_server_is_reported_as_timed_out(void)
 {
     begin_server(IN_MEMORY);
     struct relayed_worker relayed_worker = start_worker_behind_relay(1, INTERVAL_MS);
@@ -112,7 +112,7 @@ static void a_silent_server_is_told_as_timed_out(void)
 }
 
 /* A job with a retry limit cannot be taken when that cannot be stored. */
-static void a_disk_that_takes_nothing_starves_the_worker(void)
+static void failing_disk_makes_the_worker_unhealthy(void)
 {
     const struct vfs_fault fault = {VFS_WRITE, "", 1, 0, SQLITE_FULL, ENOSPC};
     vfs_install();
@@ -135,11 +135,11 @@ static void a_disk_that_takes_nothing_starves_the_worker(void)
 }
 
 static const struct test tests[] = {
-    TEST(a_worker_tells_when_no_jobs_can_be_had_and_when_they_can_again),
-    TEST(a_worker_that_has_nothing_to_do_is_not_starved),
+    TEST(worker_reports_unhealthy_and_healthy),
+    TEST(idle_worker_is_healthy),
     TEST(health_is_bad_without_a_connection_and_good_again),
     TEST(health_is_bad_when_the_server_is_killed_and_good_when_it_is_back),
-    TEST(a_silent_server_is_told_as_timed_out),
-    TEST(a_disk_that_takes_nothing_starves_the_worker),
+    TEST(silent_server_is_reported_as_timed_out),
+    TEST(failing_disk_makes_the_worker_unhealthy),
 };
 const struct theme health_theme = {"health", tests, COUNT(tests)};

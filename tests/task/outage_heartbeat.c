@@ -53,7 +53,7 @@ static void leases_outlive_their_ttr_while_handlers_run(void)
     end_server();
 }
 
-static void leases_outlive_a_connection_that_breaks(void)
+static void leases_survive_a_lost_connection(void)
 {
     struct relayed_worker relayed_worker = begin(IN_MEMORY);
     for (uint32_t i = 1; i <= 3; i++) {
@@ -66,7 +66,7 @@ static void leases_outlive_a_connection_that_breaks(void)
     end_server();
 }
 
-static void leases_outlive_a_server_that_is_silent_for_a_while(void)
+static void leases_survive_a_stalled_server(void)
 {
     struct relayed_worker relayed_worker = begin(IN_MEMORY);
     for (uint32_t i = 1; i <= 2; i++) {
@@ -83,7 +83,7 @@ static void leases_outlive_a_server_that_is_silent_for_a_while(void)
 
 /* No lease outlives its server: handlers are told, and the jobs are done by others, or by the same
  * worker when it has a thread for them. */
-static void a_server_that_was_started_again_knows_no_lease(void)
+static void crashed_server_has_lost_all_leases(void)
 {
     bide_put_options options = with_ttr(TTR_MS);
     begin_server(IN_FILE);
@@ -106,7 +106,7 @@ static void a_server_that_was_started_again_knows_no_lease(void)
 }
 
 /* Who cannot extend a lease for as long as it lasts knows that it has lost it. */
-static void a_server_that_is_away_for_longer_than_the_ttr_has_the_lease_lost(void)
+static void lease_is_lost_when_the_server_is_down_beyond_the_ttr(void)
 {
     bide_put_options options = with_ttr(1500);
     begin_server(IN_MEMORY);
@@ -126,7 +126,7 @@ static void a_server_that_is_away_for_longer_than_the_ttr_has_the_lease_lost(voi
 }
 
 /* The event of it was lost with the connection. */
-static void a_cancel_that_was_missed_is_heard_when_the_server_is_back(void)
+static void cancel_during_an_outage_is_noticed_afterwards(void)
 {
     begin_server(IN_MEMORY);
     struct relayed_worker relayed_worker = start_worker_behind_relay(1, 0);
@@ -147,10 +147,10 @@ static void a_cancel_that_was_missed_is_heard_when_the_server_is_back(void)
 
 static const struct test tests[] = {
     TEST(leases_outlive_their_ttr_while_handlers_run),
-    TEST(leases_outlive_a_connection_that_breaks),
-    TEST(leases_outlive_a_server_that_is_silent_for_a_while),
-    TEST(a_server_that_was_started_again_knows_no_lease),
-    TEST(a_server_that_is_away_for_longer_than_the_ttr_has_the_lease_lost),
-    TEST(a_cancel_that_was_missed_is_heard_when_the_server_is_back),
+    TEST(leases_survive_a_lost_connection),
+    TEST(leases_survive_a_stalled_server),
+    TEST(crashed_server_has_lost_all_leases),
+    TEST(lease_is_lost_when_the_server_is_down_beyond_the_ttr),
+    TEST(cancel_during_an_outage_is_noticed_afterwards),
 };
 const struct theme beat_theme = {"beat", tests, COUNT(tests)};

@@ -56,7 +56,7 @@ static void let_work(struct rng *rng)
  * A reserve whose answer was lost has a job that nobody works on, until its ttr is over; an answer
  * may be told twice. But no handler runs for a job that is done, and none is told as done twice.
  */
-static void connections_that_break_lose_and_double_nothing(void)
+static void lost_connections_lose_and_duplicate_no_job(void)
 {
     static unsigned began[JOBS], done[JOBS];
     struct rng rng = {.state = 17};
@@ -89,7 +89,7 @@ static void connections_that_break_lose_and_double_nothing(void)
  * ends every lease, so the ttr may be long: a worker tells again what it owes until its lease ends, and
  * no server is away for that long.
  */
-static void servers_that_are_killed_lose_nothing(void)
+static void killed_servers_lose_no_job(void)
 {
     static unsigned done[JOBS];
     struct rng rng = {.state = 19};
@@ -119,7 +119,7 @@ static void servers_that_are_killed_lose_nothing(void)
 }
 
 static const struct test tests[] = {
-    TEST(connections_that_break_lose_and_double_nothing),
-    TEST(servers_that_are_killed_lose_nothing),
+    TEST(lost_connections_lose_and_duplicate_no_job),
+    TEST(killed_servers_lose_no_job),
 };
 const struct theme storm_theme = {"storm", tests, COUNT(tests)};

@@ -16,7 +16,7 @@ static bool fails_now(bide_context *context, struct worker_fixture *fixture)
 
 /* ---- done ---- */
 
-static void a_job_that_is_done_is_gone(void)
+static void done_job_is_removed(void)
 {
     struct worker_fixture *fixture = start_fixture(do_nothing, 1);
     uint64_t id = enqueue(fixture, "body");
@@ -31,7 +31,7 @@ static int answer_with_a_result(bide_context *context, const bide_slice *body, v
     return bide_context_result(context, body->data, body->size);
 }
 
-static void a_result_is_seen_by_who_waits(void)
+static void waiting_call_gets_the_result(void)
 {
     struct worker_fixture *fixture = start_fixture(answer_with_a_result, 1);
     bide_put_options options = BIDE_PUT_OPTIONS_INIT;
@@ -45,7 +45,7 @@ static void a_result_is_seen_by_who_waits(void)
     bide_buf_unref(result);
 }
 
-static void a_result_of_a_job_that_retains_none_is_seen_by_nobody(void)
+static void result_without_retention_is_discarded(void)
 {
     struct worker_fixture *fixture = start_fixture(answer_with_a_result, 1);
     uint64_t id = enqueue(fixture, "echo");
@@ -53,7 +53,7 @@ static void a_result_of_a_job_that_retains_none_is_seen_by_nobody(void)
     EQ(state_of(fixture->queue, id), BIDE_STATE_GONE);
 }
 
-static void a_job_that_retains_and_leaves_no_result_is_done(void)
+static void retained_job_without_a_result_is_done(void)
 {
     struct worker_fixture *fixture = start_fixture(do_nothing, 1);
     bide_put_options options = BIDE_PUT_OPTIONS_INIT;
@@ -66,7 +66,7 @@ static void a_job_that_retains_and_leaves_no_result_is_done(void)
     BETWEEN(job->left_ms, HOUR_MS - PATIENCE_MS, HOUR_MS);
 }
 
-static void a_result_is_gone_when_its_retention_is_over(void)
+static void result_is_removed_after_its_retention(void)
 {
     struct worker_fixture *fixture = start_fixture(answer_with_a_result, 1);
     bide_put_options options = BIDE_PUT_OPTIONS_INIT;
@@ -88,7 +88,7 @@ static int answer_with_a_result_to_keep(bide_context *context, const bide_slice 
     return bide_context_result(context, body->data, body->size);
 }
 
-static void a_handler_may_say_how_long_its_result_is_kept(void)
+static void handler_may_set_the_retention(void)
 {
     struct worker_fixture *fixture = new_fixture_of(answer_with_a_result_to_keep, NULL);
     fixture->number = HOUR_MS;
@@ -101,7 +101,7 @@ static void a_handler_may_say_how_long_its_result_is_kept(void)
     BETWEEN(job->left_ms, HOUR_MS - PATIENCE_MS, HOUR_MS);
 }
 
-static void a_handler_may_say_that_nothing_is_kept(void)
+static void handler_may_disable_the_retention(void)
 {
     struct worker_fixture *fixture = new_fixture_of(answer_with_a_result_to_keep, NULL);
     bide_put_options options = BIDE_PUT_OPTIONS_INIT;
@@ -120,7 +120,7 @@ static int answer_result_and_fail(bide_context *context, const bide_slice *body,
     return bide_context_bury(context, "no");
 }
 
-static void a_result_without_done_is_no_result(void)
+static void result_without_done_is_discarded(void)
 {
     struct worker_fixture *fixture = start_fixture(answer_result_and_fail, 1);
     bide_put_options options = BIDE_PUT_OPTIONS_INIT;
@@ -140,7 +140,7 @@ static int speak_of_retry_but_be_done(bide_context *context, const bide_slice *b
     return BIDE_DONE;
 }
 
-static void what_is_returned_counts(void)
+static void returned_outcome_overrides_context_calls(void)
 {
     struct worker_fixture *fixture = start_fixture(speak_of_retry_but_be_done, 1);
     uint64_t id = enqueue(fixture, "body");
@@ -159,7 +159,7 @@ static int retry_with_a_sentence(bide_context *context, const bide_slice *body, 
                               bide_context_attempt(context));
 }
 
-static void a_retry_comes_again_after_the_backoff(void)
+static void retry_runs_after_the_backoff(void)
 {
     struct worker_fixture *fixture = new_fixture_of(retry_with_a_sentence, NULL);
     bide_put_options options = BIDE_PUT_OPTIONS_INIT;
@@ -176,7 +176,7 @@ static void a_retry_comes_again_after_the_backoff(void)
     BETWEEN(nth_event(fixture, BIDE_WORK_RETRIED, 1)->delay_ms, 60, 90);
 }
 
-static void a_retry_is_counted_and_its_sentence_is_kept(void)
+static void retry_is_counted_and_its_error_kept(void)
 {
     struct worker_fixture *fixture = new_fixture_of(retry_with_a_sentence, NULL);
     fixture->number = 1000;
@@ -198,7 +198,7 @@ static int retry_without_a_sentence(bide_context *context, const bide_slice *bod
     return bide_context_retry(context, NULL);
 }
 
-static void a_retry_needs_no_sentence(void)
+static void retry_needs_no_error_text(void)
 {
     struct worker_fixture *fixture = start_fixture(retry_without_a_sentence, 1);
     uint64_t id = enqueue(fixture, "body");
@@ -216,7 +216,7 @@ static int retry_in_a_while(bide_context *context, const bide_slice *body, void 
     return bide_context_retry_in(context, delay_ms, "in %d ms", (int)delay_ms);
 }
 
-static void a_retry_may_say_when(void)
+static void retry_may_give_its_delay(void)
 {
     struct worker_fixture *fixture = new_fixture_of(retry_in_a_while, NULL);
     fixture->number = 2;
@@ -269,25 +269,25 @@ static void fails_with(int answer, const char *sentence)
     close_queue(fixture->queue);
 }
 
-static void any_other_number_is_a_retry_that_names_it(void)
+static void other_return_value_is_a_retry_that_names_it(void)
 {
     fails_with(7777, "the handler answered 7777");
     fails_with(-4711, "the handler answered -4711");
 }
 
-static void a_code_of_bide_is_a_failure(void)
+static void returned_bide_code_is_a_failure(void)
 {
     static const int codes[] = {BIDE_PENDING, BIDE_NOT_FOUND, BIDE_CLOSED, BIDE_EINVAL, BIDE_EIO};
     for (size_t i = 0; i < COUNT(codes); i++)
         fails_with(codes[i], NULL);
 }
 
-static void the_word_retry_alone_is_a_retry(void)
+static void BIDE_RETRY_without_text_is_a_retry(void)
 {
     fails_with(BIDE_RETRY, NULL);
 }
 
-static void the_word_bury_alone_buries(void)
+static void BIDE_BURY_without_text_buries(void)
 {
     struct worker_fixture *fixture = new_fixture_of(answer_the_number, NULL);
     fixture->code = BIDE_BURY;
@@ -306,7 +306,7 @@ static int bury_with_a_reason(bide_context *context, const bide_slice *body, voi
                              (const char *)body->data);
 }
 
-static void bury_sets_the_job_aside_with_the_reason(void)
+static void bury_keeps_the_reason(void)
 {
     struct worker_fixture *fixture = start_fixture(bury_with_a_reason, 1);
     bide_put_options options = with_retries(100);
@@ -336,7 +336,7 @@ static void a_job_whose_retries_are_used_up_is_buried_with_its_last_error(void)
     EVENTS_ARE(fixture, id, "started retried started retried started buried");
 }
 
-static void a_time_to_retry_does_not_save_a_job_whose_retries_are_used_up(void)
+static void retry_delay_does_not_save_a_job_without_retries_left(void)
 {
     struct worker_fixture *fixture = new_fixture_of(retry_in_a_while, NULL);
     bide_put_options options = with_retries(0);
@@ -360,7 +360,7 @@ static int snooze_until(bide_context *context, const bide_slice *body, void *arg
     return enter(fixture) < 4 ? bide_context_snooze(context, fixture->number) : BIDE_DONE;
 }
 
-static void snooze_comes_again_after_the_time_and_is_no_failure(void)
+static void snoozed_job_runs_again_and_has_not_failed(void)
 {
     struct worker_fixture *fixture = new_fixture_of(snooze_until, NULL);
     bide_put_options options = with_retries(0);
@@ -400,7 +400,7 @@ static int give_back_until(bide_context *context, const bide_slice *body, void *
     return enter(arg) < 4 ? BIDE_GIVE_BACK : bide_context_snooze(context, HOUR_MS);
 }
 
-static void a_job_that_is_given_back_is_ready_at_once_and_nothing_is_counted(void)
+static void job_given_back_is_ready_at_once_and_uncounted(void)
 {
     struct worker_fixture *fixture = new_fixture_of(give_back_until, NULL);
     bide_put_options options = with_retries(0);
@@ -428,7 +428,7 @@ static int count_attempts(bide_context *context, const bide_slice *body, void *a
     return bide_context_retry_in(context, 0, "again");
 }
 
-static void attempts_are_counted_and_the_last_one_knows(void)
+static void attempts_are_counted_and_the_last_is_known(void)
 {
     struct worker_fixture *fixture = new_fixture_of(count_attempts, NULL);
     bide_put_options options = with_retries(3);
@@ -458,7 +458,7 @@ static void without_a_limit_no_attempt_is_the_last(void)
     EQ(state_of(fixture->queue, id), BIDE_STATE_GONE);
 }
 
-static void a_kick_begins_to_count_attempts_anew(void)
+static void kick_resets_the_attempts(void)
 {
     struct worker_fixture *fixture = new_fixture_of(retry_with_a_sentence, NULL);
     bide_put_options options = with_retries(0);
@@ -472,33 +472,33 @@ static void a_kick_begins_to_count_attempts_anew(void)
 }
 
 static const struct test tests[] = {
-    TEST(a_job_that_is_done_is_gone),
-    TEST(a_result_is_seen_by_who_waits),
-    TEST(a_result_of_a_job_that_retains_none_is_seen_by_nobody),
-    TEST(a_job_that_retains_and_leaves_no_result_is_done),
-    TEST(a_result_is_gone_when_its_retention_is_over),
-    TEST(a_handler_may_say_how_long_its_result_is_kept),
-    TEST(a_handler_may_say_that_nothing_is_kept),
-    TEST(a_result_without_done_is_no_result),
-    TEST(what_is_returned_counts),
-    TEST(a_retry_comes_again_after_the_backoff),
-    TEST(a_retry_is_counted_and_its_sentence_is_kept),
-    TEST(a_retry_needs_no_sentence),
-    TEST(a_retry_may_say_when),
+    TEST(done_job_is_removed),
+    TEST(waiting_call_gets_the_result),
+    TEST(result_without_retention_is_discarded),
+    TEST(retained_job_without_a_result_is_done),
+    TEST(result_is_removed_after_its_retention),
+    TEST(handler_may_set_the_retention),
+    TEST(handler_may_disable_the_retention),
+    TEST(result_without_done_is_discarded),
+    TEST(returned_outcome_overrides_context_calls),
+    TEST(retry_runs_after_the_backoff),
+    TEST(retry_is_counted_and_its_error_kept),
+    TEST(retry_needs_no_error_text),
+    TEST(retry_may_give_its_delay),
     TEST(a_retry_may_be_at_once),
-    TEST(any_other_number_is_a_retry_that_names_it),
-    TEST(a_code_of_bide_is_a_failure),
-    TEST(the_word_retry_alone_is_a_retry),
-    TEST(the_word_bury_alone_buries),
-    TEST(bury_sets_the_job_aside_with_the_reason),
+    TEST(other_return_value_is_a_retry_that_names_it),
+    TEST(returned_bide_code_is_a_failure),
+    TEST(BIDE_RETRY_without_text_is_a_retry),
+    TEST(BIDE_BURY_without_text_buries),
+    TEST(bury_keeps_the_reason),
     TEST(a_job_whose_retries_are_used_up_is_buried_with_its_last_error),
-    TEST(a_time_to_retry_does_not_save_a_job_whose_retries_are_used_up),
-    TEST(snooze_comes_again_after_the_time_and_is_no_failure),
+    TEST(retry_delay_does_not_save_a_job_without_retries_left),
+    TEST(snoozed_job_runs_again_and_has_not_failed),
     TEST(a_snoozed_job_has_not_failed),
-    TEST(a_job_that_is_given_back_is_ready_at_once_and_nothing_is_counted),
-    TEST(attempts_are_counted_and_the_last_one_knows),
+    TEST(job_given_back_is_ready_at_once_and_uncounted),
+    TEST(attempts_are_counted_and_the_last_is_known),
     TEST(without_a_limit_no_attempt_is_the_last),
-    TEST(a_kick_begins_to_count_attempts_anew),
+    TEST(kick_resets_the_attempts),
 };
 
 const struct theme outcome_theme = {"outcome", tests, COUNT(tests)};

@@ -37,7 +37,7 @@ static struct worker_fixture *overrun(int64_t ttr_ms, int answer, uint64_t *id)
     return fixture;
 }
 
-static void a_handler_that_overruns_is_told_and_the_job_is_done_by_another(void)
+static void overrunning_handler_is_notified_and_the_job_runs_elsewhere(void)
 {
     uint64_t id;
     struct worker_fixture *fixture = overrun(100, BIDE_DONE, &id);
@@ -52,7 +52,7 @@ static void a_handler_that_overruns_is_told_and_the_job_is_done_by_another(void)
 }
 
 /* Whatever it answers too late is refused. */
-static void the_late_answer_hurts_nobody(void)
+static void late_ack_is_rejected(void)
 {
     static const int answers[] = {BIDE_RETRY, BIDE_BURY, BIDE_SNOOZE, 5};
     for (size_t i = 0; i < COUNT(answers); i++) {
@@ -78,7 +78,7 @@ static int lose_to_a_holder(bide_context *context, const bide_slice *body, void 
     return BIDE_DONE;
 }
 
-static void who_holds_the_job_now_is_not_hurt_by_the_late_answer(void)
+static void late_ack_does_not_affect_the_current_holder(void)
 {
     struct worker_fixture *fixture = start_fixture(lose_to_a_holder, 1);
     bide_put_options options = with_ttr(50);
@@ -109,7 +109,7 @@ static int poll_for_the_end(bide_context *context, const bide_slice *body, void 
     return BIDE_DONE;
 }
 
-static void the_descriptor_is_readable_when_the_time_is_over(void)
+static void context_fd_is_readable_after_the_time_limit(void)
 {
     struct worker_fixture *fixture = start_fixture(poll_for_the_end, 2);
     bide_put_options options = with_ttr(100);
@@ -131,7 +131,7 @@ static int ask_for_the_descriptor_too_late(bide_context *context, const bide_sli
     return BIDE_DONE;
 }
 
-static void a_descriptor_that_is_made_too_late_is_readable(void)
+static void context_fd_created_after_the_time_limit_is_readable(void)
 {
     struct worker_fixture *fixture = start_fixture(ask_for_the_descriptor_too_late, 2);
     bide_put_options options = with_ttr(50);
@@ -140,7 +140,7 @@ static void a_descriptor_that_is_made_too_late_is_readable(void)
 }
 
 /* With a limit of retries a lost lease is a failure. */
-static void an_overrun_is_a_failure_where_retries_have_a_limit(void)
+static void overrun_is_a_failure_with_a_retry_limit(void)
 {
     struct worker_fixture *fixture = start_fixture(overrun_once, 2);
     bide_put_options options = with_retries(0);
@@ -181,7 +181,7 @@ static int let_another_thread_wait(bide_context *context, const bide_slice *body
     return BIDE_DONE;
 }
 
-static void other_threads_may_wait_for_the_reason_too(void)
+static void other_threads_may_wait_for_the_reason(void)
 {
     struct worker_fixture *fixture = start_fixture(let_another_thread_wait, 2);
     bide_put_options options = with_ttr(60);
@@ -190,13 +190,13 @@ static void other_threads_may_wait_for_the_reason_too(void)
 }
 
 static const struct test tests[] = {
-    TEST(a_handler_that_overruns_is_told_and_the_job_is_done_by_another),
-    TEST(the_late_answer_hurts_nobody),
-    TEST(who_holds_the_job_now_is_not_hurt_by_the_late_answer),
-    TEST(the_descriptor_is_readable_when_the_time_is_over),
-    TEST(a_descriptor_that_is_made_too_late_is_readable),
-    TEST(an_overrun_is_a_failure_where_retries_have_a_limit),
-    TEST(other_threads_may_wait_for_the_reason_too),
+    TEST(overrunning_handler_is_notified_and_the_job_runs_elsewhere),
+    TEST(late_ack_is_rejected),
+    TEST(late_ack_does_not_affect_the_current_holder),
+    TEST(context_fd_is_readable_after_the_time_limit),
+    TEST(context_fd_created_after_the_time_limit_is_readable),
+    TEST(overrun_is_a_failure_with_a_retry_limit),
+    TEST(other_threads_may_wait_for_the_reason),
 };
 
 const struct theme overrun_theme = {"overrun", tests, COUNT(tests)};

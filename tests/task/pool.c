@@ -17,7 +17,7 @@ static int meet_the_others(bide_context *context, const bide_slice *body, void *
     return BIDE_DONE;
 }
 
-static void as_many_handlers_run_at_a_time_as_there_are_threads(void)
+static void one_handler_runs_per_thread(void)
 {
     bide_worker_options options = threads(8);
     struct worker_fixture *fixture = new_fixture_of(meet_the_others, &options);
@@ -29,7 +29,7 @@ static void as_many_handlers_run_at_a_time_as_there_are_threads(void)
     EQ(fixture->runs, 80);
 }
 
-static void jobs_that_come_one_by_one_run_at_the_same_time_too(void)
+static void jobs_put_one_by_one_run_concurrently(void)
 {
     bide_worker_options options = threads(5);
     struct worker_fixture *fixture = new_fixture_of(meet_the_others, &options);
@@ -43,7 +43,7 @@ static void jobs_that_come_one_by_one_run_at_the_same_time_too(void)
 }
 
 /* What it has no thread for it leaves to others. */
-static void a_worker_takes_no_job_before_a_thread_is_free(void)
+static void worker_reserves_no_job_without_an_idle_thread(void)
 {
     struct worker_fixture *fixture = start_fixture(do_at_gate, 2);
     put_lots(fixture->queue, fixture->topic, 10, NULL, NULL);
@@ -77,7 +77,7 @@ static void one_thread_keeps_the_order(void)
     EQ(fixture->most, 1);
 }
 
-static void a_worker_that_is_told_no_number_of_threads_has_some(void)
+static void default_worker_has_threads(void)
 {
     struct worker_fixture *fixture = start_fixture(do_at_gate, 0);
     enqueue(fixture, "body");
@@ -114,7 +114,7 @@ static void two_workers_share_the_work(void)
     EQ(topic_of(first->queue, first->topic).jobs.reserved, 0);
 }
 
-static void workers_of_different_topics_do_not_disturb_each_other(void)
+static void workers_of_different_topics_are_independent(void)
 {
     struct worker_fixture *first = start_fixture(do_at_gate, 1);
     struct worker_fixture *second = new_fixture(first->queue, NULL);
@@ -153,14 +153,14 @@ static void a_handler_may_use_the_queue(void)
 }
 
 static const struct test tests[] = {
-    TEST(as_many_handlers_run_at_a_time_as_there_are_threads),
-    TEST(jobs_that_come_one_by_one_run_at_the_same_time_too),
-    TEST(a_worker_takes_no_job_before_a_thread_is_free),
+    TEST(one_handler_runs_per_thread),
+    TEST(jobs_put_one_by_one_run_concurrently),
+    TEST(worker_reserves_no_job_without_an_idle_thread),
     TEST(one_thread_keeps_the_order),
-    TEST(a_worker_that_is_told_no_number_of_threads_has_some),
+    TEST(default_worker_has_threads),
     TEST(hundreds_of_threads_are_possible),
     TEST(two_workers_share_the_work),
-    TEST(workers_of_different_topics_do_not_disturb_each_other),
+    TEST(workers_of_different_topics_are_independent),
     TEST(a_handler_may_use_the_queue),
 };
 

@@ -32,7 +32,7 @@ static void a_cancel_reaches_the_handler_in_another_process(void)
 }
 
 /* Whoever is not wanted hears of it, and nobody else. */
-static void only_the_handler_of_the_cancelled_job_hears(void)
+static void only_the_handler_of_the_cancelled_job_is_notified(void)
 {
     begin_server(IN_MEMORY);
     const char *url = server_url(server.port, "");
@@ -55,7 +55,7 @@ static void only_the_handler_of_the_cancelled_job_hears(void)
 }
 
 /* The feeds of the queue are taken by connections none of which has more than it may. */
-static void a_cancel_arrives_without_a_feed_of_events(void)
+static void cancel_is_noticed_without_an_event_stream(void)
 {
     enum { EACH = 10, CONNECTIONS = BIDE_SUBSCRIPTIONS_MAX / EACH };
     bide *others[CONNECTIONS];
@@ -77,7 +77,7 @@ static void a_cancel_arrives_without_a_feed_of_events(void)
 }
 
 /* The order is the other way round: the cancel comes while nobody can be told. */
-static void a_cancel_is_heard_by_a_worker_that_was_stopped_meanwhile(void)
+static void cancel_is_noticed_by_a_paused_process(void)
 {
     begin_server(IN_MEMORY);
     pid_t worker = start_worker_process(server_url(server.port, ""), 1);
@@ -96,8 +96,8 @@ static void a_cancel_is_heard_by_a_worker_that_was_stopped_meanwhile(void)
 
 static const struct test tests[] = {
     TEST(a_cancel_reaches_the_handler_in_another_process),
-    TEST(only_the_handler_of_the_cancelled_job_hears),
-    TEST(a_cancel_arrives_without_a_feed_of_events),
-    TEST(a_cancel_is_heard_by_a_worker_that_was_stopped_meanwhile),
+    TEST(only_the_handler_of_the_cancelled_job_is_notified),
+    TEST(cancel_is_noticed_without_an_event_stream),
+    TEST(cancel_is_noticed_by_a_paused_process),
 };
 const struct theme cancel_theme = {"cancel", tests, COUNT(tests)};

@@ -44,7 +44,7 @@ static void done_once(uint64_t id, pid_t other)
     EQ(event_log_count("lost", 0) + event_log_count("given-up", 0), 0);
 }
 
-static void another_process_takes_over_when_the_ttr_is_over(void)
+static void another_process_gets_the_job_after_the_ttr(void)
 {
     pid_t other;
     begin_server(IN_MEMORY);
@@ -58,7 +58,7 @@ static void another_process_takes_over_when_the_ttr_is_over(void)
     end_server();
 }
 
-static void with_a_retry_limit_the_death_is_a_failure(void)
+static void crash_is_a_failure_with_a_retry_limit(void)
 {
     pid_t other;
     begin_server(IN_MEMORY);
@@ -74,7 +74,7 @@ static void with_a_retry_limit_the_death_is_a_failure(void)
 }
 
 /* The lease was kept alive for longer than the ttr; nobody does that any more. */
-static void a_lease_that_was_kept_alive_ends_with_its_process(void)
+static void extended_lease_ends_with_its_process(void)
 {
     pid_t other;
     begin_server(IN_MEMORY);
@@ -128,7 +128,7 @@ static void the_next_process_that_opens_the_file_gets_the_job(void)
     OK(bide_close(queue));
 }
 
-static void in_a_file_with_a_retry_limit_the_death_is_a_failure(void)
+static void crash_is_a_failure_with_a_retry_limit_in_a_file(void)
 {
     bide_put_options options = with_retries(HOUR_MS, 1);
     in_a_file(&options);
@@ -144,7 +144,7 @@ enum { JOBS = 150, CREW = 3, DEATHS = 12 };
 
 /* Every job is in a few hands, and never done twice: whose done was acknowledged, but not noted
  * because the process was killed in between, has none. */
-static void whoever_is_killed_when_every_job_is_done_at_most_once_and_none_is_lost(void)
+static void kills_at_random_lose_and_duplicate_no_ack(void)
 {
     struct rng rng = {.state = 7};
     uint64_t ids[JOBS];
@@ -176,11 +176,11 @@ static void whoever_is_killed_when_every_job_is_done_at_most_once_and_none_is_lo
 }
 
 static const struct test tests[] = {
-    TEST(another_process_takes_over_when_the_ttr_is_over),
-    TEST(with_a_retry_limit_the_death_is_a_failure),
-    TEST(a_lease_that_was_kept_alive_ends_with_its_process),
+    TEST(another_process_gets_the_job_after_the_ttr),
+    TEST(crash_is_a_failure_with_a_retry_limit),
+    TEST(extended_lease_ends_with_its_process),
     TEST(the_next_process_that_opens_the_file_gets_the_job),
-    TEST(in_a_file_with_a_retry_limit_the_death_is_a_failure),
-    TEST(whoever_is_killed_when_every_job_is_done_at_most_once_and_none_is_lost),
+    TEST(crash_is_a_failure_with_a_retry_limit_in_a_file),
+    TEST(kills_at_random_lose_and_duplicate_no_ack),
 };
 const struct theme crash_theme = {"crash", tests, COUNT(tests)};

@@ -95,17 +95,17 @@ static void a_job_that_aborts_its_process_ends_buried(void)
     at_a_server("abort");
 }
 
-static void a_job_that_writes_to_nowhere_ends_buried(void)
+static void job_that_segfaults_its_process_ends_buried(void)
 {
     at_a_server("null");
 }
 
-static void in_a_file_a_job_that_kills_its_process_ends_buried(void)
+static void job_that_kills_its_process_ends_buried_in_a_file(void)
 {
     in_a_file("die");
 }
 
-static void in_a_file_a_job_that_writes_to_nowhere_ends_buried(void)
+static void job_that_segfaults_its_process_ends_buried_in_a_file(void)
 {
     in_a_file("null");
 }
@@ -113,8 +113,8 @@ static void in_a_file_a_job_that_writes_to_nowhere_ends_buried(void)
 static const struct test tests[] = {
     TEST(a_job_that_kills_its_process_ends_buried),
     TEST(a_job_that_aborts_its_process_ends_buried),
-    TEST(a_job_that_writes_to_nowhere_ends_buried),
-    TEST(in_a_file_a_job_that_kills_its_process_ends_buried),
-    TEST(in_a_file_a_job_that_writes_to_nowhere_ends_buried),
+    TEST(job_that_segfaults_its_process_ends_buried),
+    TEST(job_that_kills_its_process_ends_buried_in_a_file),
+    TEST(job_that_segfaults_its_process_ends_buried_in_a_file),
 };
 const struct theme poison_theme = {"poison", tests, COUNT(tests)};

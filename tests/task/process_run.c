@@ -148,7 +148,7 @@ static void a_worker_ends_when_its_server_is_gone(void)
 }
 
 /* What it owes cannot be told any more: it says so, and ends. */
-static void a_worker_that_owes_an_answer_ends_without_its_server(void)
+static void worker_with_a_deferred_ack_ends_without_its_server(void)
 {
     begin_server(IN_MEMORY);
     bide_put_options options = with_ttr(HOUR_MS);
@@ -178,7 +178,7 @@ static void a_worker_ends_when_its_server_is_silent(void)
 }
 
 /* Whether it is given up before the stop is over, or after, is a matter of the times. */
-static void a_worker_that_owes_an_answer_to_a_silent_server_ends(void)
+static void worker_with_a_deferred_ack_ends_with_a_silent_server(void)
 {
     begin_server(IN_MEMORY);
     bide_put_options options = with_ttr(HOUR_MS);
@@ -206,8 +206,8 @@ static const struct test tests[] = {
     TEST(a_signal_that_is_ignored_stays_ignored),
     TEST(a_handler_that_does_not_return_in_time_loses_its_job_to_others),
     TEST(a_worker_ends_when_its_server_is_gone),
-    TEST(a_worker_that_owes_an_answer_ends_without_its_server),
+    TEST(worker_with_a_deferred_ack_ends_without_its_server),
     TEST(a_worker_ends_when_its_server_is_silent),
-    TEST(a_worker_that_owes_an_answer_to_a_silent_server_ends),
+    TEST(worker_with_a_deferred_ack_ends_with_a_silent_server),
 };
 const struct theme run_theme = {"run", tests, COUNT(tests)};

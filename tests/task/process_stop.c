@@ -94,7 +94,7 @@ static void all_gone(void)
     EQ(stats.total.deletes + stats.total.dones, JOBS);
 }
 
-static void processes_that_stop_lose_and_double_nothing(void)
+static void stopping_processes_lose_and_duplicate_no_job(void)
 {
     struct rng rng = {.state = 11};
     begin_server(IN_MEMORY);
@@ -106,7 +106,7 @@ static void processes_that_stop_lose_and_double_nothing(void)
 }
 
 /* Handlers are told to stop after a millisecond, and answer that they could not do it. */
-static void a_hasty_stop_gives_back_and_counts_nothing(void)
+static void stop_without_waiting_gives_jobs_back_uncounted(void)
 {
     struct rng rng = {.state = 13};
     begin_server(IN_MEMORY);
@@ -119,7 +119,7 @@ static void a_hasty_stop_gives_back_and_counts_nothing(void)
 }
 
 static const struct test tests[] = {
-    TEST(processes_that_stop_lose_and_double_nothing),
-    TEST(a_hasty_stop_gives_back_and_counts_nothing),
+    TEST(stopping_processes_lose_and_duplicate_no_job),
+    TEST(stop_without_waiting_gives_jobs_back_uncounted),
 };
 const struct theme stop_theme = {"stop", tests, COUNT(tests)};

@@ -33,7 +33,7 @@ static const struct bill bob = {.customer = "Bob", .month = 11};
 
 /* ---- defaults ---- */
 
-static void a_task_that_says_nothing_has_its_name_as_topic_and_25_retries(void)
+static void default_task_has_its_name_as_topic_and_25_retries(void)
 {
     bide *queue = open_with_task_topics("");
     uint64_t id = 0;
@@ -87,7 +87,7 @@ static void the_id_may_be_left_out(void)
 
 /* ---- one publish ---- */
 
-static void a_publish_may_say_otherwise_and_leaves_the_rest(void)
+static void publish_options_override_the_task(void)
 {
     bide *queue = open_with_task_topics("");
     bide_put_options options = bide_defaults(careful);
@@ -130,7 +130,7 @@ static void a_delayed_publish_runs_later(void)
     UNTIL_EVENTS(fixture, BIDE_WORK_DONE, 1);
 }
 
-static void a_publish_may_name_the_moment(void)
+static void publish_may_give_a_run_at(void)
 {
     struct worker_fixture *fixture = new_fixture(open_with_task_topics(""), NULL);
     bide_put_options later = bide_defaults(plain);
@@ -142,7 +142,7 @@ static void a_publish_may_name_the_moment(void)
     CHECK(fixture->number >= later.run_at_ms);
 }
 
-static void a_publish_may_name_its_expiry(void)
+static void publish_may_give_an_expiry(void)
 {
     bide *queue = open_with_task_topics("");
     bide_put_options options = bide_defaults(hasty);
@@ -152,7 +152,7 @@ static void a_publish_may_name_its_expiry(void)
     EQ(stat_job(queue, id)->expires_at_ms, options.expires_at_ms);
 }
 
-static void what_nobody_begins_in_time_is_gone_and_never_runs(void)
+static void expired_job_is_removed_and_never_runs(void)
 {
     struct worker_fixture *fixture = new_fixture(open_with_task_topics(""), NULL);
     uint64_t id = 0;
@@ -183,7 +183,7 @@ static void a_key_is_made_of_the_field_that_the_task_names(void)
     EQ(topic_of(queue, TASK_TOPIC_A).jobs.ready, 2);
 }
 
-static void a_key_of_several_fields_is_an_array_of_them(void)
+static void key_of_several_fields_is_a_json_array(void)
 {
     bide *queue = open_with_task_topics("");
     uint64_t first = 0, second = 0;
@@ -196,7 +196,7 @@ static void a_key_of_several_fields_is_an_array_of_them(void)
     TEXT(job->key, job->key_size, "[\"Ada\",11]");
 }
 
-static void a_task_may_replace_what_has_its_key(void)
+static void task_may_replace_the_holder_of_its_key(void)
 {
     bide *queue = open_with_task_topics("");
     uint64_t first = 0, second = 0;
@@ -208,7 +208,7 @@ static void a_task_may_replace_what_has_its_key(void)
     TEXT(job->body, job->body_size, "{\"customer\":\"Ada\",\"when\":12,\"paid\":false}");
 }
 
-static void a_publish_may_name_its_key(void)
+static void publish_may_give_a_key(void)
 {
     bide *queue = open_with_task_topics("");
     bide_put_options options = bide_defaults(once);
@@ -271,19 +271,19 @@ static void a_job_that_runs_holds_its_key(void)
 }
 
 static const struct test tests[] = {
-    TEST(a_task_that_says_nothing_has_its_name_as_topic_and_25_retries),
+    TEST(default_task_has_its_name_as_topic_and_25_retries),
     TEST(the_defaults_of_a_task_reach_its_jobs),
     TEST(a_task_may_retry_for_ever),
     TEST(the_id_may_be_left_out),
-    TEST(a_publish_may_say_otherwise_and_leaves_the_rest),
+    TEST(publish_options_override_the_task),
     TEST(a_delayed_publish_runs_later),
-    TEST(a_publish_may_name_the_moment),
-    TEST(a_publish_may_name_its_expiry),
-    TEST(what_nobody_begins_in_time_is_gone_and_never_runs),
+    TEST(publish_may_give_a_run_at),
+    TEST(publish_may_give_an_expiry),
+    TEST(expired_job_is_removed_and_never_runs),
     TEST(a_key_is_made_of_the_field_that_the_task_names),
-    TEST(a_key_of_several_fields_is_an_array_of_them),
-    TEST(a_task_may_replace_what_has_its_key),
-    TEST(a_publish_may_name_its_key),
+    TEST(key_of_several_fields_is_a_json_array),
+    TEST(task_may_replace_the_holder_of_its_key),
+    TEST(publish_may_give_a_key),
     TEST(a_key_is_free_when_its_job_is_done),
     TEST(a_key_may_be_held_through_the_retention),
     TEST(a_job_that_runs_holds_its_key),

@@ -69,7 +69,7 @@ static void a_thousand_failures_at_once_are_retried_at_different_times(void)
 }
 
 /* Where all backoffs have reached their maximum, herds form most easily. */
-static void they_are_spread_at_the_longest_backoff_too(void)
+static void failures_at_the_longest_backoff_are_retried_at_different_times(void)
 {
     bide_worker_options options = threads(32);
     struct worker_fixture *fixture = new_fixture(open_queue("seed=6"), &options);
@@ -88,7 +88,7 @@ static void they_are_spread_at_the_longest_backoff_too(void)
 
 static const struct test tests[] = {
     TEST(a_thousand_failures_at_once_are_retried_at_different_times),
-    TEST(they_are_spread_at_the_longest_backoff_too),
+    TEST(failures_at_the_longest_backoff_are_retried_at_different_times),
 };
 
 const struct theme retry_jitter_theme = {"herd", tests, COUNT(tests)};

@@ -100,7 +100,7 @@ static int fail_twice(bide_context *context, const bide_slice *body, void *arg)
     return BIDE_DONE;
 }
 
-static void bide_run_tries_again_what_failed(void)
+static void bide_run_retries_failed_jobs(void)
 {
     struct call call = new_call(0);
     uint64_t id = put(call.queue, call.topic, "body");
@@ -109,7 +109,7 @@ static void bide_run_tries_again_what_failed(void)
     EQ(state_of(call.queue, id), BIDE_STATE_GONE);
 }
 
-static void bide_run_refuses_what_makes_no_sense(void)
+static void bide_run_rejects_invalid_arguments(void)
 {
     bide *queue = open_queue("");
     CODE(bide_run(NULL, fresh_topic("a"), do_nothing, NULL), BIDE_EINVAL);
@@ -353,7 +353,7 @@ static void *quit_from_outside(void *arg)
     return NULL;
 }
 
-static void a_worker_that_is_run_ends_when_anybody_says_quit(void)
+static void running_worker_ends_when_any_thread_quits_it(void)
 {
     struct worker_fixture *fixture = new_fixture_of(do_nothing, NULL);
     enqueue(fixture, "body");
@@ -377,8 +377,8 @@ static const struct test tests[] = {
     TEST(bide_run_can_be_called_again),
     TEST(bide_run_waits_for_jobs_and_ends_with_the_queue),
     TEST(bide_run_on_a_queue_that_is_shut_down_ends_at_once),
-    TEST(bide_run_tries_again_what_failed),
-    TEST(bide_run_refuses_what_makes_no_sense),
+    TEST(bide_run_retries_failed_jobs),
+    TEST(bide_run_rejects_invalid_arguments),
     TEST(a_worker_that_is_run_ends_with_SIGTERM),
     TEST(a_worker_that_is_run_ends_with_SIGINT),
     TEST(a_signal_that_is_ignored_stays_so),
@@ -389,7 +389,7 @@ static const struct test tests[] = {
     TEST(a_second_SIGTERM_does_not_end_the_process),
     TEST(a_worker_that_is_run_ends_when_a_handler_quits),
     TEST(a_worker_that_is_run_ends_with_the_queue),
-    TEST(a_worker_that_is_run_ends_when_anybody_says_quit),
+    TEST(running_worker_ends_when_any_thread_quits_it),
     TEST(a_worker_that_runs_cannot_be_run),
 };
 

@@ -47,7 +47,7 @@ static uint64_t lose_the_server(struct worker_fixture *fixture, int64_t ttr_ms)
 }
 
 /* The lease is the old server's, so that the new one refuses the answer. */
-static void what_a_server_could_not_be_told_is_told_again(void)
+static void deferred_ack_is_retried(void)
 {
     struct worker_fixture *fixture = crew_of_a_server();
     uint64_t id = lose_the_server(fixture, 60000);
@@ -58,7 +58,7 @@ static void what_a_server_could_not_be_told_is_told_again(void)
     close_client(fixture);
 }
 
-static void what_a_server_could_not_be_told_is_given_up_when_the_lease_has_ended(void)
+static void deferred_ack_is_given_up_when_the_lease_ends(void)
 {
     struct worker_fixture *fixture = crew_of_a_server();
     int64_t start_us = clock_us();
@@ -71,7 +71,7 @@ static void what_a_server_could_not_be_told_is_given_up_when_the_lease_has_ended
 }
 
 /* It has a reserve that waits, and nobody who answers it. */
-static void a_worker_without_a_server_starves_and_is_fed_by_the_next(void)
+static void worker_is_unhealthy_without_a_server_and_recovers(void)
 {
     struct worker_fixture *fixture = crew_of_a_server();
     fixture->open = true;
@@ -87,7 +87,7 @@ static void a_worker_without_a_server_starves_and_is_fed_by_the_next(void)
     close_client(fixture);
 }
 
-static void a_worker_goes_on_when_its_server_has_come_back(void)
+static void worker_continues_after_a_server_restart(void)
 {
     struct worker_fixture *fixture = crew_of_a_server();
     fixture->open = true;
@@ -102,10 +102,10 @@ static void a_worker_goes_on_when_its_server_has_come_back(void)
 }
 
 static const struct test tests[] = {
-    TEST(what_a_server_could_not_be_told_is_told_again),
-    TEST(what_a_server_could_not_be_told_is_given_up_when_the_lease_has_ended),
-    TEST(a_worker_without_a_server_starves_and_is_fed_by_the_next),
-    TEST(a_worker_goes_on_when_its_server_has_come_back),
+    TEST(deferred_ack_is_retried),
+    TEST(deferred_ack_is_given_up_when_the_lease_ends),
+    TEST(worker_is_unhealthy_without_a_server_and_recovers),
+    TEST(worker_continues_after_a_server_restart),
 };
 
 const struct theme server_restart_theme = {"server_restart", tests, COUNT(tests)};

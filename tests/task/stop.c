@@ -13,7 +13,7 @@ static void *open_the_gate_soon(void *arg)
     return NULL;
 }
 
-static void a_stop_lets_handlers_finish_and_takes_nothing_more(void)
+static void stop_lets_handlers_finish_and_reserves_no_more(void)
 {
     struct worker_fixture *fixture = start_fixture(do_at_gate, 2);
     put_lots(fixture->queue, fixture->topic, 10, NULL, NULL);
@@ -30,7 +30,7 @@ static void a_stop_lets_handlers_finish_and_takes_nothing_more(void)
     join_thread(opener);
 }
 
-static void a_worker_that_has_stopped_takes_nothing(void)
+static void stopped_worker_reserves_no_job(void)
 {
     struct worker_fixture *fixture = start_fixture(do_nothing, 2);
     enqueue(fixture, "body");
@@ -52,7 +52,7 @@ static void an_idle_worker_stops(void)
     EQ(count_events(fixture, BIDE_WORK_STARTED), 0);
 }
 
-static void a_stop_of_a_worker_that_never_ran_is_fine(void)
+static void stop_of_an_unstarted_worker_succeeds(void)
 {
     struct worker_fixture *fixture = new_fixture_of(do_nothing, NULL);
     OK(bide_worker_stop(fixture->worker));
@@ -62,7 +62,7 @@ static void a_stop_of_a_worker_that_never_ran_is_fine(void)
     OK(bide_worker_stop(fixture->worker));
 }
 
-static void a_worker_can_be_started_again_and_again(void)
+static void worker_can_be_restarted(void)
 {
     struct worker_fixture *fixture = new_fixture_of(do_nothing, NULL);
     for (int i = 1; i <= 5; i++) {
@@ -130,19 +130,19 @@ static void interrupted_by(int answer)
     close_queue(fixture->queue);
 }
 
-static void after_the_time_handlers_are_told_and_their_jobs_given_back(void)
+static void handlers_are_notified_and_jobs_given_back_after_the_timeout(void)
 {
     interrupted_by(BIDE_RETRY);
 }
 
-static void whatever_they_answer_but_done_costs_no_retry(void)
+static void interrupted_job_loses_no_retry(void)
 {
     interrupted_by(BIDE_BURY);
     interrupted_by(BIDE_SNOOZE);
     interrupted_by(4711);
 }
 
-static void a_handler_that_is_told_and_done_is_done(void)
+static void notified_handler_may_still_return_done(void)
 {
     bide_worker_options options = impatient(1);
     struct worker_fixture *fixture = new_fixture_of(run_until_stopped, &options);
@@ -154,7 +154,7 @@ static void a_handler_that_is_told_and_done_is_done(void)
     EQ(state_of(fixture->queue, id), BIDE_STATE_GONE);
 }
 
-static void an_interrupted_job_is_done_by_another_worker_at_its_first_attempt(void)
+static void interrupted_job_is_a_first_attempt_elsewhere(void)
 {
     bide_worker_options options = impatient(1);
     struct worker_fixture *fixture = new_fixture_of(run_until_stopped, &options);
@@ -172,7 +172,7 @@ static void an_interrupted_job_is_done_by_another_worker_at_its_first_attempt(vo
     EQ(nth_event(other, BIDE_WORK_DONE, 0)->attempt, 1);
 }
 
-static void handlers_that_are_done_in_time_are_not_interrupted_by_those_that_are_not(void)
+static void handlers_that_finish_in_time_are_not_interrupted(void)
 {
     bide_worker_options options = impatient(4);
     struct worker_fixture *fixture = new_fixture_of(run_until_stopped, &options);
@@ -209,7 +209,7 @@ static int open_when_stopped(bide_context *context, const bide_slice *body, void
 }
 
 /* Of two reasons it hears the one that leaves it less to do. */
-static void a_handler_that_was_cancelled_is_not_told_of_the_stop(void)
+static void cancelled_handler_keeps_its_reason_at_a_stop(void)
 {
     bide_worker_options options = impatient(2);
     struct worker_fixture *fixture = new_fixture_of(wait_for_the_stop, &options);
@@ -391,7 +391,7 @@ static void *stop_it(void *arg)
     return NULL;
 }
 
-static void several_may_stop_it_at_the_same_time(void)
+static void several_threads_may_stop_a_worker(void)
 {
     struct worker_fixture *fixture = start_fixture(do_at_gate, 2);
     pthread_t stoppers[3];
@@ -407,18 +407,18 @@ static void several_may_stop_it_at_the_same_time(void)
 }
 
 static const struct test tests[] = {
-    TEST(a_stop_lets_handlers_finish_and_takes_nothing_more),
-    TEST(a_worker_that_has_stopped_takes_nothing),
+    TEST(stop_lets_handlers_finish_and_reserves_no_more),
+    TEST(stopped_worker_reserves_no_job),
     TEST(an_idle_worker_stops),
-    TEST(a_stop_of_a_worker_that_never_ran_is_fine),
-    TEST(a_worker_can_be_started_again_and_again),
+    TEST(stop_of_an_unstarted_worker_succeeds),
+    TEST(worker_can_be_restarted),
     TEST(handlers_can_be_added_between_two_runs),
-    TEST(after_the_time_handlers_are_told_and_their_jobs_given_back),
-    TEST(whatever_they_answer_but_done_costs_no_retry),
-    TEST(a_handler_that_is_told_and_done_is_done),
-    TEST(an_interrupted_job_is_done_by_another_worker_at_its_first_attempt),
-    TEST(handlers_that_are_done_in_time_are_not_interrupted_by_those_that_are_not),
-    TEST(a_handler_that_was_cancelled_is_not_told_of_the_stop),
+    TEST(handlers_are_notified_and_jobs_given_back_after_the_timeout),
+    TEST(interrupted_job_loses_no_retry),
+    TEST(notified_handler_may_still_return_done),
+    TEST(interrupted_job_is_a_first_attempt_elsewhere),
+    TEST(handlers_that_finish_in_time_are_not_interrupted),
+    TEST(cancelled_handler_keeps_its_reason_at_a_stop),
     TEST(a_handler_that_ignores_the_stop_loses_its_job),
     TEST(stop_reports_a_job_whose_lease_had_ended_with_the_cause),
     TEST(a_worker_starts_again_when_the_last_handler_has_returned),
@@ -427,7 +427,7 @@ static const struct test tests[] = {
     TEST(a_handler_cannot_stop_start_or_free_its_worker),
     TEST(a_handler_can_ask_its_worker_to_quit),
     TEST(a_shutdown_of_the_queue_ends_the_work_but_not_what_runs),
-    TEST(several_may_stop_it_at_the_same_time),
+    TEST(several_threads_may_stop_a_worker),
 };
 
 const struct theme stop_theme = {"stop", tests, COUNT(tests)};

@@ -113,20 +113,20 @@ static void stop_under_load(int64_t stop_timeout_ms, int each)
     free(ledger.ids);
 }
 
-static void a_worker_that_is_stopped_again_and_again_does_every_job_once(void)
+static void repeatedly_stopped_worker_runs_every_job_once(void)
 {
     stop_under_load(0, 300);
 }
 
 /* Here handlers are interrupted, too. */
-static void a_worker_that_is_stopped_in_haste_does_every_job_once(void)
+static void worker_stopped_without_waiting_runs_every_job_once(void)
 {
     stop_under_load(1, 300);
 }
 
 static const struct test tests[] = {
-    TEST(a_worker_that_is_stopped_again_and_again_does_every_job_once),
-    TEST(a_worker_that_is_stopped_in_haste_does_every_job_once),
+    TEST(repeatedly_stopped_worker_runs_every_job_once),
+    TEST(worker_stopped_without_waiting_runs_every_job_once),
 };
 
 const struct theme load_theme = {"load", tests, COUNT(tests)};

@@ -75,7 +75,7 @@ static void each_topic_has_its_handler(void)
     EQ(topic_of(fixture->queue, fresh_topic("c")).jobs.ready, 1);
 }
 
-static void by_priority_the_best_job_of_all_topics_is_next(void)
+static void by_priority_takes_the_best_job_of_all_topics(void)
 {
     struct worker_fixture *fixture = new_order(BIDE_BY_PRIORITY, "");
     const struct order *order = fixture->more;
@@ -102,7 +102,7 @@ static void strict_serves_the_topics_in_the_order_of_registration(void)
         EQ(order->served[i], i < 5 ? 2 : i < 10 ? 0 : 1);
 }
 
-static void weights_share_the_work_in_proportion(void)
+static void jobs_are_taken_in_proportion_to_weights(void)
 {
     struct worker_fixture *fixture = new_order(BIDE_WEIGHTED, "seed=20240229");
     const struct order *order = fixture->more;
@@ -120,7 +120,7 @@ static void weights_share_the_work_in_proportion(void)
     BETWEEN(order->count[2], 23, 97);
 }
 
-static void a_topic_that_was_not_weighed_has_a_share_of_one(void)
+static void default_weight_is_1(void)
 {
     struct worker_fixture *fixture = new_order(BIDE_WEIGHTED, "seed=7");
     const struct order *order = fixture->more;
@@ -131,7 +131,7 @@ static void a_topic_that_was_not_weighed_has_a_share_of_one(void)
         BETWEEN(order->count[i], 59, 141);
 }
 
-static void a_heavy_topic_without_jobs_keeps_nobody_waiting(void)
+static void empty_topic_of_a_large_weight_delays_no_other(void)
 {
     struct worker_fixture *fixture = new_order(BIDE_WEIGHTED, "seed=7");
     const struct order *order = fixture->more;
@@ -153,7 +153,7 @@ static void fair_goes_round(void)
         EQ((1 << order->served[i]) | (1 << order->served[i + 1]) | (1 << order->served[i + 2]), 7);
 }
 
-static void fair_does_not_care_how_many_jobs_a_topic_has(void)
+static void fair_ignores_the_number_of_jobs(void)
 {
     struct worker_fixture *fixture = new_order(BIDE_FAIR, "");
     const struct order *order = fixture->more;
@@ -163,7 +163,7 @@ static void fair_does_not_care_how_many_jobs_a_topic_has(void)
     EQ(order->count[1], 3);
 }
 
-static void a_paused_topic_waits_and_the_others_do_not(void)
+static void paused_topic_does_not_delay_others(void)
 {
     struct worker_fixture *fixture = new_order(BIDE_STRICT, "");
     const struct order *order = fixture->more;
@@ -195,14 +195,14 @@ static void hundreds_of_topics_are_served(void)
 
 static const struct test tests[] = {
     TEST(each_topic_has_its_handler),
-    TEST(by_priority_the_best_job_of_all_topics_is_next),
+    TEST(by_priority_takes_the_best_job_of_all_topics),
     TEST(strict_serves_the_topics_in_the_order_of_registration),
-    TEST(weights_share_the_work_in_proportion),
-    TEST(a_topic_that_was_not_weighed_has_a_share_of_one),
-    TEST(a_heavy_topic_without_jobs_keeps_nobody_waiting),
+    TEST(jobs_are_taken_in_proportion_to_weights),
+    TEST(default_weight_is_1),
+    TEST(empty_topic_of_a_large_weight_delays_no_other),
     TEST(fair_goes_round),
-    TEST(fair_does_not_care_how_many_jobs_a_topic_has),
-    TEST(a_paused_topic_waits_and_the_others_do_not),
+    TEST(fair_ignores_the_number_of_jobs),
+    TEST(paused_topic_does_not_delay_others),
     TEST(hundreds_of_topics_are_served),
 };
 

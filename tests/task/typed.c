@@ -149,7 +149,7 @@ static int check_full_order(bide_context *context, const struct order *order, vo
     return BIDE_DONE;
 }
 
-static void every_kind_of_field_arrives_as_it_was_published(void)
+static void every_kind_of_field_round_trips(void)
 {
     struct worker_fixture *fixture = new_fixture(open_with_task_topics(""), NULL);
     OK(bide_handle(fixture->worker, ship, check_full_order, fixture));
@@ -199,7 +199,7 @@ static int check_number(bide_context *context, const struct order *order, void *
     return BIDE_DONE;
 }
 
-static void fields_that_nobody_described_are_skipped(void)
+static void unknown_fields_are_skipped(void)
 {
     static const char body[] =
         "{\"later\":[1,{\"a\":null}],\"number\":5,\"large\":\"18446744073709551615\",\"small\":1,"
@@ -214,7 +214,7 @@ static void fields_that_nobody_described_are_skipped(void)
     EQ(fixture->number, 5);
 }
 
-static void many_jobs_on_many_threads_have_each_their_own_data(void)
+static void concurrent_jobs_have_their_own_data(void)
 {
     bide_worker_options options = threads(8);
     struct worker_fixture *fixture = new_fixture(open_with_task_topics(""), &options);
@@ -287,7 +287,7 @@ static void a_task_of_bytes_has_the_body_as_it_is(void)
     UNTIL_EVENTS(fixture, BIDE_WORK_DONE, 1);
 }
 
-static void a_task_of_bytes_may_have_none(void)
+static void task_of_bytes_may_be_empty(void)
 {
     struct worker_fixture *fixture = new_fixture(open_with_task_topics(""), NULL);
     OK(bide_handle(fixture->worker, raw, check_bytes, fixture));
@@ -309,14 +309,10 @@ static void the_body_of_a_typed_task_is_its_JSON(void)
 }
 
 static const struct test tests[] = {
-    TEST(every_kind_of_field_arrives_as_it_was_published),
-    TEST(what_is_optional_may_be_missing),
-    TEST(fields_that_nobody_described_are_skipped),
-    TEST(many_jobs_on_many_threads_have_each_their_own_data),
-    TEST(a_result_may_be_a_struct_too),
-    TEST(a_task_of_bytes_has_the_body_as_it_is),
-    TEST(a_task_of_bytes_may_have_none),
-    TEST(the_body_of_a_typed_task_is_its_JSON),
+    TEST(every_kind_of_field_round_trips), TEST(what_is_optional_may_be_missing),
+    TEST(unknown_fields_are_skipped),      TEST(concurrent_jobs_have_their_own_data),
+    TEST(a_result_may_be_a_struct_too),    TEST(a_task_of_bytes_has_the_body_as_it_is),
+    TEST(task_of_bytes_may_be_empty),      TEST(the_body_of_a_typed_task_is_its_JSON),
 };
 
 const struct theme typed_theme = {"typed", tests, COUNT(tests)};

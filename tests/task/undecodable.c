@@ -55,7 +55,7 @@ static const char *const bodies[] = {
     "{\"host\":\"\xff\",\"port\":1}",
 };
 
-static void a_body_that_cannot_be_read_is_buried_at_once_with_a_sentence(void)
+static void undecodable_body_is_buried_with_an_error(void)
 {
     struct worker_fixture *fixture = visitors();
     bide_put_options options = bide_defaults(visiting);
@@ -72,7 +72,7 @@ static void a_body_that_cannot_be_read_is_buried_at_once_with_a_sentence(void)
     EQ(fixture->runs, 0);
 }
 
-static void the_sentence_names_the_field(void)
+static void error_message_names_the_field(void)
 {
     struct worker_fixture *fixture = visitors();
     uint64_t id = put(fixture->queue, TASK_TOPIC_A, "{\"host\":\"a\",\"port\":300}");
@@ -84,7 +84,7 @@ static void the_sentence_names_the_field(void)
 }
 
 /* What the sentence quotes, and where, is in the body. */
-static void the_sentence_speaks_of_the_body_as_it_is(void)
+static void decode_error_describes_the_body(void)
 {
     static const struct {
         const char *body, *want;
@@ -107,7 +107,7 @@ static void the_sentence_speaks_of_the_body_as_it_is(void)
         ERROR_OF(stat_job(fixture->queue, ids[i]), cases[i].want);
 }
 
-static void the_fallback_is_called_without_data_and_the_worker_goes_on(void)
+static void fallback_is_called_without_data(void)
 {
     struct worker_fixture *fixture = visitors();
     put(fixture->queue, TASK_TOPIC_A, "nonsense");
@@ -122,10 +122,10 @@ static void the_fallback_is_called_without_data_and_the_worker_goes_on(void)
 }
 
 static const struct test tests[] = {
-    TEST(a_body_that_cannot_be_read_is_buried_at_once_with_a_sentence),
-    TEST(the_sentence_names_the_field),
-    TEST(the_sentence_speaks_of_the_body_as_it_is),
-    TEST(the_fallback_is_called_without_data_and_the_worker_goes_on),
+    TEST(undecodable_body_is_buried_with_an_error),
+    TEST(error_message_names_the_field),
+    TEST(decode_error_describes_the_body),
+    TEST(fallback_is_called_without_data),
 };
 
 const struct theme undecodable_theme = {"unreadable", tests, COUNT(tests)};

@@ -55,7 +55,7 @@ static void reports(struct worker_fixture *fixture, const char *body, bide_work_
     EQ(count_events_of(fixture, BIDE_WORK_STARTED, id), 1);
 }
 
-static void an_event_says_what_came_of_the_job(void)
+static void event_has_the_outcome_of_the_job(void)
 {
     struct worker_fixture *fixture = start_fixture(nap_and_answer, 1);
     reports(fixture, "done", BIDE_WORK_DONE, "", 0);
@@ -85,7 +85,7 @@ static void see_the_change(void *user, const bide_work_event *event)
         fixture->number++;
 }
 
-static void an_event_comes_when_the_queue_has_been_told(void)
+static void event_is_emitted_after_the_ack(void)
 {
     struct worker_fixture *fixture = new_fixture_of(nap_and_answer, NULL);
     bide_worker_options options = threads(2);
@@ -104,7 +104,7 @@ static void an_event_comes_when_the_queue_has_been_told(void)
 }
 
 /* A thread does not begin with a job before it knows what became of the last. */
-static void a_thread_tells_of_one_job_after_the_other(void)
+static void events_of_a_thread_are_in_job_order(void)
 {
     struct worker_fixture *fixture = new_fixture_of(do_nothing, NULL);
     put_lots(fixture->queue, fixture->topic, 100, NULL, NULL);
@@ -135,7 +135,7 @@ static void a_worker_needs_no_event_handler(void)
 /* ---- starving ---- */
 
 /* A call of somebody else takes the only place to wait. */
-static void a_worker_that_can_have_no_jobs_says_so_and_when_it_can(void)
+static void worker_reports_unhealthy_and_healthy(void)
 {
     struct worker_fixture *fixture = new_fixture(open_queue("max_waiters=1"), NULL);
     uint64_t other = put_later(fixture->queue, fresh_topic("b"), 3600000);
@@ -157,7 +157,7 @@ static void a_worker_that_can_have_no_jobs_says_so_and_when_it_can(void)
     EQ(nth_event(fixture, BIDE_WORK_HEALTHY, 0)->id, 0);
 }
 
-static void a_worker_that_starves_can_be_stopped(void)
+static void unhealthy_worker_can_be_stopped(void)
 {
     struct worker_fixture *fixture = new_fixture(open_queue("max_waiters=1"), NULL);
     uint64_t other = put_later(fixture->queue, fresh_topic("b"), 3600000);
@@ -185,7 +185,7 @@ static void note_health(void *user, int code, const char *text)
     fixture->number++;
 }
 
-static void the_health_of_the_queue_is_told_again_and_again(void)
+static void health_is_reported_periodically(void)
 {
     struct worker_fixture *fixture = new_fixture_of(do_nothing, NULL);
     bide_worker_options options = threads(1);
@@ -214,13 +214,13 @@ static void the_queue_answers_a_ping(void)
 
 static const struct test tests[] = {
     TEST(every_kind_and_every_reason_has_a_name),
-    TEST(an_event_says_what_came_of_the_job),
-    TEST(an_event_comes_when_the_queue_has_been_told),
-    TEST(a_thread_tells_of_one_job_after_the_other),
+    TEST(event_has_the_outcome_of_the_job),
+    TEST(event_is_emitted_after_the_ack),
+    TEST(events_of_a_thread_are_in_job_order),
     TEST(a_worker_needs_no_event_handler),
-    TEST(a_worker_that_can_have_no_jobs_says_so_and_when_it_can),
-    TEST(a_worker_that_starves_can_be_stopped),
-    TEST(the_health_of_the_queue_is_told_again_and_again),
+    TEST(worker_reports_unhealthy_and_healthy),
+    TEST(unhealthy_worker_can_be_stopped),
+    TEST(health_is_reported_periodically),
     TEST(the_queue_answers_a_ping),
 };
 
