@@ -207,9 +207,12 @@ static void check_can_be_submitted_as_an_op(void)
 }
 
 static const struct test tests[] = {
-    TEST(check_of_an_intact_queue_finds_no_damage), TEST(check_passes_after_changes_that_are_not_written),
-    TEST(check_passes_while_jobs_are_loaded),       TEST(check_passes_after_a_crash),
-    TEST(check_passes_while_threads_work),          TEST(check_can_be_submitted_as_an_op),
+    TEST(check_of_an_intact_queue_finds_no_damage),
+    TEST(check_passes_after_changes_that_are_not_written),
+    TEST(check_passes_while_jobs_are_loaded),
+    TEST(check_passes_after_a_crash),
+    TEST(check_passes_while_threads_work),
+    TEST(check_can_be_submitted_as_an_op),
 };
 
 const struct theme check_call_theme = {"verify", tests, COUNT(tests)};

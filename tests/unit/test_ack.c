@@ -120,7 +120,7 @@ static void retry_is_a_fail_after_the_jobs_own_backoff(void **state)
     assert_string_equal(only_event()->text, "no answer from ada");
 }
 
-static void a_fail_tells_what_became_of_the_job(void **state)
+static void fail_event_has_the_new_state_of_the_job(void **state)
 {
     (void)state;
     static const struct {
@@ -141,7 +141,7 @@ static void a_fail_tells_what_became_of_the_job(void **state)
     }
 }
 
-static void retry_in_says_when_and_stays_within_what_is_allowed(void **state)
+static void retry_in_sets_the_delay_within_its_limits(void **state)
 {
     (void)state;
     static const struct {
@@ -170,7 +170,7 @@ static void bury_keeps_the_priority_and_the_reason(void **state)
     assert_string_equal(only_event()->text, "no such customer");
 }
 
-static void snooze_is_a_release_and_no_failure(void **state)
+static void snooze_is_a_release_without_a_failure(void **state)
 {
     (void)state;
     struct bide_context *context = begin_job(0);
@@ -186,7 +186,7 @@ static void snooze_is_a_release_and_no_failure(void **state)
     assert_true(ack.op.release.delay_ms > 0);
 }
 
-static void any_other_number_is_a_retry_with_a_sentence(void **state)
+static void other_return_value_is_a_retry_with_an_error_text(void **state)
 {
     (void)state;
     struct bide_context *context = begin_job(0);
@@ -204,7 +204,7 @@ static void any_other_number_is_a_retry_with_a_sentence(void **state)
     assert_true(is_error("the handler answered -2147483648"));
 }
 
-static void what_a_handler_said_goes_before_the_number(void **state)
+static void error_text_of_the_handler_overrides_the_return_value(void **state)
 {
     (void)state;
     struct bide_context *context = begin_job(0);
@@ -214,7 +214,7 @@ static void what_a_handler_said_goes_before_the_number(void **state)
     assert_true(is_error("said before"));
 }
 
-static void a_long_sentence_is_cut_between_characters(void **state)
+static void long_error_text_is_cut_between_characters(void **state)
 {
     (void)state;
     char text[3 * TASK_ERROR_SIZE];
@@ -229,7 +229,7 @@ static void a_long_sentence_is_cut_between_characters(void **state)
     }
 }
 
-static void a_handler_that_was_told_to_stop_gives_back_whatever_it_answers_but_done(void **state)
+static void stopped_handler_gives_its_job_back_unless_done(void **state)
 {
     (void)state;
     static const int outcomes[] = {BIDE_RETRY, BIDE_BURY, BIDE_SNOOZE, 7, BIDE_EIO};
@@ -250,7 +250,7 @@ static void a_handler_that_was_told_to_stop_gives_back_whatever_it_answers_but_d
     assert_int_equal(ack.op.kind, BIDE_OP_DELETE);
 }
 
-static void what_was_cancelled_is_told_as_cancelled_unless_it_was_done(void **state)
+static void cancelled_job_is_reported_as_cancelled_unless_done(void **state)
 {
     (void)state;
     static const int outcomes[] = {BIDE_RETRY, BIDE_BURY, BIDE_SNOOZE};
@@ -328,7 +328,7 @@ static void the_list_of_codes_is_complete(void **state)
     assert_int_equal(count, COUNT_OF(meanings) + 1); /* BIDE_PENDING is no answer */
 }
 
-static void every_kind_of_answer_is_lost_or_owed_alike(void **state)
+static void every_kind_of_ack_is_lost_or_deferred_by_the_same_codes(void **state)
 {
     (void)state;
     static const int outcomes[] = {BIDE_DONE, BIDE_RETRY, BIDE_BURY, BIDE_SNOOZE};
@@ -342,7 +342,7 @@ static void every_kind_of_answer_is_lost_or_owed_alike(void **state)
         }
 }
 
-static void that_it_is_owed_is_told_once(void **state)
+static void deferred_ack_is_reported_once(void **state)
 {
     (void)state;
     finish(begin_job(0), BIDE_DONE);
@@ -356,7 +356,7 @@ static void that_it_is_owed_is_told_once(void **state)
 
 /* ---- a queue that knows fewer words ---- */
 
-static void a_queue_without_results_is_told_to_delete(void **state)
+static void queue_without_results_gets_a_delete(void **state)
 {
     (void)state;
     finish(begin_job(1000), BIDE_DONE);
@@ -369,7 +369,7 @@ static void a_queue_without_results_is_told_to_delete(void **state)
     assert_int_equal(only_event()->kind, BIDE_WORK_DONE);
 }
 
-static void a_queue_without_fail_is_told_to_release(void **state)
+static void queue_without_fail_gets_a_release(void **state)
 {
     (void)state;
     struct bide_context *context = begin_job(0);
@@ -385,7 +385,7 @@ static void a_queue_without_fail_is_told_to_release(void **state)
     assert_int_equal(only_event()->delay_ms, 1500);
 }
 
-static void a_queue_without_reasons_is_told_to_bury_without_one(void **state)
+static void queue_without_reasons_gets_a_plain_bury(void **state)
 {
     (void)state;
     struct bide_context *context = begin_job(0);
@@ -400,7 +400,7 @@ static void a_queue_without_reasons_is_told_to_bury_without_one(void **state)
     assert_string_equal(only_event()->text, "why");
 }
 
-static void a_queue_that_knows_no_word_for_it_at_all_is_given_up(void **state)
+static void ack_without_a_supported_op_is_given_up(void **state)
 {
     (void)state;
     struct bide_context *context = begin_job(0);
@@ -410,7 +410,7 @@ static void a_queue_that_knows_no_word_for_it_at_all_is_given_up(void **state)
     assert_int_equal(only_event()->kind, BIDE_WORK_GIVEN_UP);
 }
 
-static void a_result_that_is_larger_than_allowed_is_refused_at_once(void **state)
+static void oversized_result_is_rejected_at_once(void **state)
 {
     (void)state;
     struct bide_context *context = begin_job(1000);
@@ -429,24 +429,24 @@ int main(void)
         T(done_is_a_delete),
         T(done_keeps_the_result_where_the_job_retains_it),
         T(retry_is_a_fail_after_the_jobs_own_backoff),
-        T(a_fail_tells_what_became_of_the_job),
-        T(retry_in_says_when_and_stays_within_what_is_allowed),
+        T(fail_event_has_the_new_state_of_the_job),
+        T(retry_in_sets_the_delay_within_its_limits),
         T(bury_keeps_the_priority_and_the_reason),
-        T(snooze_is_a_release_and_no_failure),
-        T(any_other_number_is_a_retry_with_a_sentence),
-        T(what_a_handler_said_goes_before_the_number),
-        T(a_long_sentence_is_cut_between_characters),
-        T(a_handler_that_was_told_to_stop_gives_back_whatever_it_answers_but_done),
-        T(what_was_cancelled_is_told_as_cancelled_unless_it_was_done),
+        T(snooze_is_a_release_without_a_failure),
+        T(other_return_value_is_a_retry_with_an_error_text),
+        T(error_text_of_the_handler_overrides_the_return_value),
+        T(long_error_text_is_cut_between_characters),
+        T(stopped_handler_gives_its_job_back_unless_done),
+        T(cancelled_job_is_reported_as_cancelled_unless_done),
         T(every_code_that_a_delete_can_get_has_its_event),
         T(the_list_of_codes_is_complete),
-        T(every_kind_of_answer_is_lost_or_owed_alike),
-        T(that_it_is_owed_is_told_once),
-        T(a_queue_without_results_is_told_to_delete),
-        T(a_queue_without_fail_is_told_to_release),
-        T(a_queue_without_reasons_is_told_to_bury_without_one),
-        T(a_queue_that_knows_no_word_for_it_at_all_is_given_up),
-        T(a_result_that_is_larger_than_allowed_is_refused_at_once),
+        T(every_kind_of_ack_is_lost_or_deferred_by_the_same_codes),
+        T(deferred_ack_is_reported_once),
+        T(queue_without_results_gets_a_delete),
+        T(queue_without_fail_gets_a_release),
+        T(queue_without_reasons_gets_a_plain_bury),
+        T(ack_without_a_supported_op_is_given_up),
+        T(oversized_result_is_rejected_at_once),
 #undef T
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

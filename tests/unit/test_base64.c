@@ -40,7 +40,7 @@ static bool is_read(const char *text)
     return read_text(text, strlen(text), bytes, &size);
 }
 
-static void bytes_are_written_as_the_rfc_says(void **state)
+static void encoding_matches_the_rfc(void **state)
 {
     (void)state;
     for (size_t i = 0; i < COUNT_OF(vectors); i++) {
@@ -52,7 +52,7 @@ static void bytes_are_written_as_the_rfc_says(void **state)
     }
 }
 
-static void texts_are_read_as_the_rfc_says(void **state)
+static void decoding_matches_the_rfc(void **state)
 {
     (void)state;
     for (size_t i = 0; i < COUNT_OF(vectors); i++) {
@@ -64,7 +64,7 @@ static void texts_are_read_as_the_rfc_says(void **state)
     }
 }
 
-static void all_bytes_of_all_lengths_come_back(void **state)
+static void all_bytes_of_all_lengths_round_trip(void **state)
 {
     (void)state;
     unsigned char bytes[256], back[256];
@@ -80,7 +80,7 @@ static void all_bytes_of_all_lengths_come_back(void **state)
     }
 }
 
-static void no_more_is_written_than_was_said(void **state)
+static void decoding_stays_within_the_buffer(void **state)
 {
     (void)state;
     for (size_t size = 0; size < 8; size++) {
@@ -94,7 +94,7 @@ static void no_more_is_written_than_was_said(void **state)
     }
 }
 
-static void what_is_not_base64_is_refused(void **state)
+static void invalid_base64_is_rejected(void **state)
 {
     (void)state;
     static const char *const texts[] = {
@@ -107,7 +107,7 @@ static void what_is_not_base64_is_refused(void **state)
             fail_msg("\"%s\" was read", texts[i]);
 }
 
-static void a_nul_is_no_letter(void **state)
+static void nul_is_rejected(void **state)
 {
     (void)state;
     char bytes[8];
@@ -116,7 +116,7 @@ static void a_nul_is_no_letter(void **state)
 }
 
 /* Otherwise two texts would be the same bytes. */
-static void bits_behind_the_last_byte_are_refused(void **state)
+static void nonzero_trailing_bits_are_rejected(void **state)
 {
     (void)state;
     assert_true(is_read("Zg=="));
@@ -127,7 +127,7 @@ static void bits_behind_the_last_byte_are_refused(void **state)
     assert_false(is_read("Zm+="));
 }
 
-static void a_size_that_cannot_be_counted_is_told(void **state)
+static void overflowing_size_is_rejected(void **state)
 {
     (void)state;
     assert_int_equal(bi_base64_encoded_size(SIZE_MAX), SIZE_MAX);
@@ -137,14 +137,14 @@ static void a_size_that_cannot_be_counted_is_told(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bytes_are_written_as_the_rfc_says),
-        cmocka_unit_test(texts_are_read_as_the_rfc_says),
-        cmocka_unit_test(all_bytes_of_all_lengths_come_back),
-        cmocka_unit_test(no_more_is_written_than_was_said),
-        cmocka_unit_test(what_is_not_base64_is_refused),
-        cmocka_unit_test(a_nul_is_no_letter),
-        cmocka_unit_test(bits_behind_the_last_byte_are_refused),
-        cmocka_unit_test(a_size_that_cannot_be_counted_is_told),
+        cmocka_unit_test(encoding_matches_the_rfc),
+        cmocka_unit_test(decoding_matches_the_rfc),
+        cmocka_unit_test(all_bytes_of_all_lengths_round_trip),
+        cmocka_unit_test(decoding_stays_within_the_buffer),
+        cmocka_unit_test(invalid_base64_is_rejected),
+        cmocka_unit_test(nul_is_rejected),
+        cmocka_unit_test(nonzero_trailing_bits_are_rejected),
+        cmocka_unit_test(overflowing_size_is_rejected),
     };
     return cmocka_run_group_tests_name("base64", tests, NULL, NULL);
 }

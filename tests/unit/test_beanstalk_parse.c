@@ -264,7 +264,7 @@ static void check(const struct example *examples, size_t count)
 
 /* ---- what old clients say ---- */
 
-static void every_old_verb_is_understood(void **state)
+static void every_beanstalkd_verb_is_parsed(void **state)
 {
     static const struct example examples[] = {
         {"put 0 0 1 5", "put 0 0 1000 5"},
@@ -297,7 +297,7 @@ static void every_old_verb_is_understood(void **state)
     CHECK(examples);
 }
 
-static void a_verb_is_found_by_its_beginning_as_beanstalkd_does(void **state)
+static void verb_is_found_by_its_prefix_as_in_beanstalkd(void **state)
 {
     static const struct example examples[] = {
         {"quitxyz", "quit"},
@@ -327,7 +327,7 @@ static void a_verb_is_found_by_its_beginning_as_beanstalkd_does(void **state)
     CHECK(examples);
 }
 
-static void what_is_no_verb_is_unknown(void **state)
+static void unknown_verb_is_rejected(void **state)
 {
     static const struct example examples[] = {
         {"", "UNKNOWN"},
@@ -371,7 +371,7 @@ static void what_is_no_verb_is_unknown(void **state)
     CHECK(examples);
 }
 
-static void a_nul_makes_any_line_bad(void **state)
+static void nul_in_a_line_is_a_bad_format(void **state)
 {
     static const struct {
         const char *line;
@@ -383,7 +383,7 @@ static void a_nul_makes_any_line_bad(void **state)
         assert_string_equal(tell(lines[i].line, lines[i].size), "BAD");
 }
 
-static void numbers_may_have_spaces_before_them_and_nothing_else(void **state)
+static void numbers_may_have_only_leading_spaces(void **state)
 {
     static const struct example examples[] = {
         {"delete    7", "delete 7"},
@@ -415,7 +415,7 @@ static void numbers_may_have_spaces_before_them_and_nothing_else(void **state)
     CHECK(examples);
 }
 
-static void a_put_is_read_in_the_order_in_which_beanstalkd_looks_at_it(void **state)
+static void put_is_checked_in_the_order_of_beanstalkd(void **state)
 {
     static const struct example examples[] = {
         {"put   1   2   3   4", "put 1 2000 3000 4"},
@@ -442,7 +442,7 @@ static void a_put_is_read_in_the_order_in_which_beanstalkd_looks_at_it(void **st
     CHECK(examples);
 }
 
-static void kick_reads_its_number_as_strtoul_does(void **state)
+static void kick_parses_its_number_like_strtoul(void **state)
 {
     static const struct example examples[] = {
         {"kick 0", "kick 0"},
@@ -466,7 +466,7 @@ static void kick_reads_its_number_as_strtoul_does(void **state)
     CHECK(examples);
 }
 
-static void what_follows_the_number_of_a_timeout_does_not_matter(void **state)
+static void text_after_a_timeout_is_ignored(void **state)
 {
     static const struct example examples[] = {
         {"reserve-with-timeout 0", "reserve-with-timeout 0"},
@@ -489,7 +489,7 @@ static void what_follows_the_number_of_a_timeout_does_not_matter(void **state)
 
 /* ---- names ---- */
 
-static void names_are_what_beanstalkd_takes(void **state)
+static void tube_names_are_those_of_beanstalkd(void **state)
 {
     static const struct example examples[] = {
         {"use Az09-+/;.$_()", "use Az09-+/;.$_()"},
@@ -517,7 +517,7 @@ static void names_are_what_beanstalkd_takes(void **state)
     CHECK(examples);
 }
 
-static void every_byte_is_allowed_in_a_name_or_it_is_not(void **state)
+static void every_byte_of_a_name_is_checked(void **state)
 {
     static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
                                   "-+/;.$_()";
@@ -626,7 +626,7 @@ static const struct place {
     {"list-jobs a any 1 max-age=", "", &command.filter.max_age_ms, 0, false},
 };
 
-static void a_duration_is_the_same_wherever_it_stands(void **state)
+static void durations_are_parsed_alike_in_all_commands(void **state)
 {
     char line[200];
     (void)state;
@@ -646,7 +646,7 @@ static void a_duration_is_the_same_wherever_it_stands(void **state)
 
 /* ---- options ---- */
 
-static void every_option_of_put_is_understood(void **state)
+static void every_put_option_is_parsed(void **state)
 {
     static const struct example examples[] = {
         {"put 0 0 1 5 key=a", "put 0 0 1000 5 key=a"},
@@ -672,7 +672,7 @@ static void every_option_of_put_is_understood(void **state)
     CHECK(examples);
 }
 
-static void a_wrong_option_of_put_is_refused_and_its_body_skipped(void **state)
+static void invalid_put_option_is_rejected_and_its_body_skipped(void **state)
 {
     static const char *const options[] = {
         "key=",
@@ -757,7 +757,7 @@ static void a_key_is_decoded_and_has_1_to_200_bytes(void **state)
 
 /* ---- what bide adds ---- */
 
-static void every_new_verb_is_understood(void **state)
+static void every_bide_verb_is_parsed(void **state)
 {
     static const struct example examples[] = {
         {"put-many 2 100", "put-many 2 100"},
@@ -792,7 +792,7 @@ static void every_new_verb_is_understood(void **state)
     CHECK(examples);
 }
 
-static void what_is_wrong_with_a_new_verb_is_refused(void **state)
+static void invalid_arguments_of_bide_verbs_are_rejected(void **state)
 {
     static const struct example examples[] = {
         {"put-many 0 100", "SKIP counted 100"},
@@ -866,7 +866,7 @@ static void a_cursor_has_at_most_63_bytes(void **state)
     assert_int_equal(strlen(command.cursor), 63);
 }
 
-static void lease_stands_before_what_a_holder_may_say(void **state)
+static void lease_prefix_is_accepted_by_holder_commands(void **state)
 {
     static const struct example examples[] = {
         {"lease 9 delete 7", "lease 9 delete 7"},
@@ -913,7 +913,7 @@ static const char *stretched(const char *line, size_t size)
     return longer;
 }
 
-static void an_old_line_has_at_most_224_bytes_with_its_end(void **state)
+static void beanstalkd_command_line_has_at_most_224_bytes(void **state)
 {
     static const char *const lines[] = {
         "put 0 0 1 5",   "reserve-with-timeout 5",
@@ -934,7 +934,7 @@ static void an_old_line_has_at_most_224_bytes_with_its_end(void **state)
     }
 }
 
-static void a_new_line_may_have_1024_bytes(void **state)
+static void bide_command_line_may_have_1024_bytes(void **state)
 {
     static const char *const lines[] = {
         "put 0 0 1 5 key=a", "put-many 1 5",      "reserve-many 1 1",   "lease 9 delete 7",
@@ -952,7 +952,7 @@ static void a_new_line_may_have_1024_bytes(void **state)
     }
 }
 
-static void the_beginning_of_a_line_says_how_long_it_may_be(void **state)
+static void line_limit_depends_on_the_verb(void **state)
 {
     static const struct {
         const char *line;
@@ -1012,7 +1012,7 @@ static void an_item_is_a_put_without_its_verb(void **state)
     assert_int_equal(bi_beanstalk_parse_item(&command, "0 0 1 5\0", 8), PARSE_BAD_FORMAT);
 }
 
-static void every_verb_has_its_word(void **state)
+static void every_verb_has_its_name(void **state)
 {
     (void)state;
     for (unsigned i = 0; i < VERB_COUNT; i++) {
@@ -1027,30 +1027,30 @@ static void every_verb_has_its_word(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_old_verb_is_understood),
-        cmocka_unit_test(a_verb_is_found_by_its_beginning_as_beanstalkd_does),
-        cmocka_unit_test(what_is_no_verb_is_unknown),
-        cmocka_unit_test(a_nul_makes_any_line_bad),
-        cmocka_unit_test(numbers_may_have_spaces_before_them_and_nothing_else),
-        cmocka_unit_test(a_put_is_read_in_the_order_in_which_beanstalkd_looks_at_it),
-        cmocka_unit_test(kick_reads_its_number_as_strtoul_does),
-        cmocka_unit_test(what_follows_the_number_of_a_timeout_does_not_matter),
-        cmocka_unit_test(names_are_what_beanstalkd_takes),
-        cmocka_unit_test(every_byte_is_allowed_in_a_name_or_it_is_not),
+        cmocka_unit_test(every_beanstalkd_verb_is_parsed),
+        cmocka_unit_test(verb_is_found_by_its_prefix_as_in_beanstalkd),
+        cmocka_unit_test(unknown_verb_is_rejected),
+        cmocka_unit_test(nul_in_a_line_is_a_bad_format),
+        cmocka_unit_test(numbers_may_have_only_leading_spaces),
+        cmocka_unit_test(put_is_checked_in_the_order_of_beanstalkd),
+        cmocka_unit_test(kick_parses_its_number_like_strtoul),
+        cmocka_unit_test(text_after_a_timeout_is_ignored),
+        cmocka_unit_test(tube_names_are_those_of_beanstalkd),
+        cmocka_unit_test(every_byte_of_a_name_is_checked),
         cmocka_unit_test(a_name_has_at_most_200_bytes),
-        cmocka_unit_test(a_duration_is_the_same_wherever_it_stands),
-        cmocka_unit_test(every_option_of_put_is_understood),
-        cmocka_unit_test(a_wrong_option_of_put_is_refused_and_its_body_skipped),
+        cmocka_unit_test(durations_are_parsed_alike_in_all_commands),
+        cmocka_unit_test(every_put_option_is_parsed),
+        cmocka_unit_test(invalid_put_option_is_rejected_and_its_body_skipped),
         cmocka_unit_test(a_key_is_decoded_and_has_1_to_200_bytes),
-        cmocka_unit_test(every_new_verb_is_understood),
-        cmocka_unit_test(what_is_wrong_with_a_new_verb_is_refused),
+        cmocka_unit_test(every_bide_verb_is_parsed),
+        cmocka_unit_test(invalid_arguments_of_bide_verbs_are_rejected),
         cmocka_unit_test(a_cursor_has_at_most_63_bytes),
-        cmocka_unit_test(lease_stands_before_what_a_holder_may_say),
-        cmocka_unit_test(an_old_line_has_at_most_224_bytes_with_its_end),
-        cmocka_unit_test(a_new_line_may_have_1024_bytes),
-        cmocka_unit_test(the_beginning_of_a_line_says_how_long_it_may_be),
+        cmocka_unit_test(lease_prefix_is_accepted_by_holder_commands),
+        cmocka_unit_test(beanstalkd_command_line_has_at_most_224_bytes),
+        cmocka_unit_test(bide_command_line_may_have_1024_bytes),
+        cmocka_unit_test(line_limit_depends_on_the_verb),
         cmocka_unit_test(an_item_is_a_put_without_its_verb),
-        cmocka_unit_test(every_verb_has_its_word),
+        cmocka_unit_test(every_verb_has_its_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -185,7 +185,7 @@ static void feed(struct conn *conn, int from, size_t size)
 }
 
 /* Also when it is never idle. */
-static void a_connection_keeps_little_of_the_memory_that_it_needed(void **state)
+static void connection_releases_its_large_buffers(void **state)
 {
     (void)state;
     int pair[2];
@@ -216,7 +216,7 @@ static void a_connection_keeps_little_of_the_memory_that_it_needed(void **state)
 }
 
 /* What was sent makes room, before all of it was. */
-static void what_was_written_makes_room_for_more(void **state)
+static void sent_bytes_free_room_in_the_buffer(void **state)
 {
     (void)state;
     static char body[64 << 10], sink[sizeof(body) + 2];
@@ -250,7 +250,7 @@ static void say_ok(const char *yaml)
     send_text(reply);
 }
 
-static void names_in_list_tubes_that_are_no_topics_are_left_out(void **state)
+static void tubes_that_are_not_valid_topics_are_skipped(void **state)
 {
     (void)state;
     static const char *const lists[] = {"---\n- \"\n- a\n", "---\n- \"a\n- \"\"\n- a\n",
@@ -279,7 +279,7 @@ static void answer_put(void)
     send_text("INSERTED 3\r\n");
 }
 
-static void a_completion_wakes_one_caller_that_waits_for_room(void **state)
+static void completion_wakes_one_caller_at_the_pending_limit(void **state)
 {
     (void)state;
     open_beanstalkd("max_pending_ops=1");
@@ -365,7 +365,7 @@ static size_t unknown_of(const bide_put_item *items, int code)
     return unknown;
 }
 
-static void items_that_were_not_sent_are_sent_again(void **state)
+static void unsent_items_are_sent_again(void **state)
 {
     (void)state;
     static bide_put_item items[MANY];
@@ -406,7 +406,7 @@ static void items_that_were_not_sent_are_sent_again(void **state)
 }
 
 /* What was done stays done. */
-static void items_that_cannot_be_sent_again_fail_alone(void **state)
+static void items_that_cannot_be_resent_fail_individually(void **state)
 {
     (void)state;
     static bide_put_item items[MANY];
@@ -421,7 +421,7 @@ static void items_that_cannot_be_sent_again_fail_alone(void **state)
     assert_int_equal(many.error_item, 2);
 }
 
-static void a_list_that_was_never_sent_fails_as_a_whole(void **state)
+static void unsent_list_fails_as_a_whole(void **state)
 {
     (void)state;
     bide_put_item items[2] = {{.topic = topic_t, .body = {"x", 1}},
@@ -504,7 +504,7 @@ static void delete_without_reply_is_unknown(void **state)
 }
 
 /* A server that accepts, answers the greeting and closes is not connected to at full speed. */
-static void pauses_grow_when_connections_are_lost_before_any_answer(void **state)
+static void backoff_grows_when_connections_are_lost_before_a_reply(void **state)
 {
     (void)state;
     int64_t before = 0, wanted = 20000;
@@ -543,7 +543,7 @@ static void finish_first(bide_op *both)
     expect("reserve-with-timeout 0");
 }
 
-static void a_finish_that_was_answered_is_not_sent_again_with_its_reserve(void **state)
+static void answered_finish_is_not_resent_with_its_reserve(void **state)
 {
     (void)state;
     bide_job next = {0};
@@ -564,7 +564,7 @@ static void a_finish_that_was_answered_is_not_sent_again_with_its_reserve(void *
     bide_job_clear(&next);
 }
 
-static void a_finish_that_was_answered_stays_done_when_its_reserve_fails(void **state)
+static void answered_finish_is_done_although_its_reserve_fails(void **state)
 {
     (void)state;
     static const struct {
@@ -586,7 +586,7 @@ static void a_finish_that_was_answered_stays_done_when_its_reserve_fails(void **
     }
 }
 
-static void a_finish_that_was_answered_stays_done_when_the_queue_is_closed(void **state)
+static void answered_finish_is_done_although_the_queue_is_closed(void **state)
 {
     (void)state;
     bide_job next = {0};
@@ -601,7 +601,7 @@ static void a_finish_that_was_answered_stays_done_when_the_queue_is_closed(void 
     assert_int_equal(both.finish_and_reserve.finish.status, BIDE_OK);
 }
 
-static void a_kick_that_was_answered_is_done_though_the_connection_breaks(void **state)
+static void answered_kick_is_done_although_the_connection_breaks(void **state)
 {
     (void)state;
     open_beanstalkd(QUICK);
@@ -614,7 +614,7 @@ static void a_kick_that_was_answered_is_done_though_the_connection_breaks(void *
 }
 
 /* What has changed nothing is not unknown: it is asked again from the beginning. */
-static void a_change_that_found_nothing_may_be_asked_again(void **state)
+static void change_without_effect_may_be_resent(void **state)
 {
     (void)state;
     static const struct {
@@ -659,7 +659,7 @@ static void a_change_that_found_nothing_may_be_asked_again(void **state)
 }
 
 /* The first attempt must not move the cursor. */
-static void a_page_of_topics_that_is_asked_again_is_the_same_page(void **state)
+static void repeated_page_of_topics_is_the_same(void **state)
 {
     (void)state;
     char cursor[BIDE_CURSOR_SIZE] = "", line[60], again[60];
@@ -771,7 +771,7 @@ static void reserve_without_server_times_out_with_reason(void **state)
 }
 
 /* The client adds seconds of its own to a wait that the server ends; only once. */
-static void a_reserve_whose_connection_broke_does_not_wait_longer(void **state)
+static void resent_reserve_keeps_its_original_timeout(void **state)
 {
     (void)state;
     bide_job job = {0};
@@ -796,7 +796,7 @@ static void a_reserve_whose_connection_broke_does_not_wait_longer(void **state)
     close(first);
 }
 
-static void a_reserve_ends_when_the_server_wants_a_secret(void **state)
+static void reserve_fails_when_the_server_requires_a_secret(void **state)
 {
     (void)state;
     bide_job job = {0};
@@ -844,7 +844,7 @@ static void is_not_held(unsigned id)
 
 /* ---- a server that keeps its connection and says nothing ---- */
 
-static void a_call_without_answer_is_given_up(void **state)
+static void call_without_a_reply_times_out(void **state)
 {
     (void)state;
     open_beanstalkd("answer_timeout=1s&" QUICK);
@@ -865,7 +865,7 @@ static void a_call_without_answer_is_given_up(void **state)
 }
 
 /* The delete goes over the connection of the lease. */
-static void a_finish_without_answer_is_given_up(void **state)
+static void finish_without_a_reply_is_unknown(void **state)
 {
     (void)state;
     bide_job job = {0};
@@ -886,7 +886,7 @@ static void a_finish_without_answer_is_given_up(void **state)
     is_not_held(9);
 }
 
-static void a_server_that_lets_a_reserve_wait_is_asked_whether_it_is_there(void **state)
+static void server_of_a_waiting_reserve_is_pinged(void **state)
 {
     (void)state;
     bide_job job = {0};
@@ -915,7 +915,7 @@ static void a_server_that_lets_a_reserve_wait_is_asked_whether_it_is_there(void 
     bide_job_clear(&job);
 }
 
-static void a_job_whose_body_found_no_memory_is_not_held(void **state)
+static void job_without_memory_for_its_body_is_released(void **state)
 {
     (void)state;
     bide_job job = {0};
@@ -939,7 +939,7 @@ static void a_job_whose_body_found_no_memory_is_not_held(void **state)
 }
 
 /* The server dies after it said that there is no job, before the connection that is to wait. */
-static void a_reserve_outlives_a_server_that_dies_before_it_waits(void **state)
+static void reserve_survives_a_server_crash_before_it_waits(void **state)
 {
     (void)state;
     bide_job job = {0};
@@ -967,7 +967,7 @@ static void a_reserve_outlives_a_server_that_dies_before_it_waits(void **state)
 }
 
 /* A connection expects 64 replies, and has no memory for one more. */
-static void puts_that_were_sent_are_not_sent_again_when_memory_lacks(void **state)
+static void sent_puts_are_not_resent_without_memory(void **state)
 {
     (void)state;
     enum { PUTS = 63 };
@@ -998,7 +998,7 @@ static void puts_that_were_sent_are_not_sent_again_when_memory_lacks(void **stat
 }
 
 /* The second connection has no memory for the replies to watch, ignore and reserve. */
-static void a_reserve_without_memory_to_wait_is_tried_again(void **state)
+static void reserve_without_memory_to_wait_is_retried(void **state)
 {
     (void)state;
     bide_job job = {0};
@@ -1032,7 +1032,7 @@ static const struct {
     {"OK 41\r\n---\nid: 8\ntube: t\nstate: reserved\nttr: 1\n\r\n", BIDE_EIO},
 };
 
-static void a_job_without_stats_is_left_out(void **state)
+static void job_without_stats_is_skipped(void **state)
 {
     (void)state;
     bide_job jobs[3] = {{0}};
@@ -1099,7 +1099,7 @@ static void a_job_without_stats_is_not_reserved_by_its_id(void **state)
 }
 
 /* It goes on waiting. Its connection is closed, so that the job is given back at once. */
-static void a_reserve_that_waits_does_not_end_with_a_job_without_stats(void **state)
+static void waiting_reserve_skips_a_job_without_stats(void **state)
 {
     (void)state;
     bide_job job = {0};
@@ -1193,42 +1193,42 @@ int main(void)
         SCRIPT(error_replies_are_mapped_to_codes),
         SCRIPT(malformed_reply_closes_the_connection),
         SCRIPT(reply_without_memory_fails_only_its_op),
-        SCRIPT(a_connection_keeps_little_of_the_memory_that_it_needed),
-        SCRIPT(what_was_written_makes_room_for_more),
-        SCRIPT(names_in_list_tubes_that_are_no_topics_are_left_out),
-        SCRIPT(a_completion_wakes_one_caller_that_waits_for_room),
+        SCRIPT(connection_releases_its_large_buffers),
+        SCRIPT(sent_bytes_free_room_in_the_buffer),
+        SCRIPT(tubes_that_are_not_valid_topics_are_skipped),
+        SCRIPT(completion_wakes_one_caller_at_the_pending_limit),
         SCRIPT(sent_write_without_reply_is_unknown),
-        SCRIPT(items_that_were_not_sent_are_sent_again),
-        SCRIPT(items_that_cannot_be_sent_again_fail_alone),
-        SCRIPT(a_list_that_was_never_sent_fails_as_a_whole),
+        SCRIPT(unsent_items_are_sent_again),
+        SCRIPT(items_that_cannot_be_resent_fail_individually),
+        SCRIPT(unsent_list_fails_as_a_whole),
         SCRIPT(ops_submitted_while_disconnected_are_sent_on_reconnect),
         SCRIPT(call_without_server_fails_after_connect_timeout),
         SCRIPT(lost_connection_drops_its_leases),
         SCRIPT(delete_without_reply_is_unknown),
-        SCRIPT(pauses_grow_when_connections_are_lost_before_any_answer),
-        SCRIPT(a_finish_that_was_answered_is_not_sent_again_with_its_reserve),
-        SCRIPT(a_finish_that_was_answered_stays_done_when_its_reserve_fails),
-        SCRIPT(a_finish_that_was_answered_stays_done_when_the_queue_is_closed),
-        SCRIPT(a_kick_that_was_answered_is_done_though_the_connection_breaks),
-        SCRIPT(a_change_that_found_nothing_may_be_asked_again),
-        SCRIPT(a_page_of_topics_that_is_asked_again_is_the_same_page),
+        SCRIPT(backoff_grows_when_connections_are_lost_before_a_reply),
+        SCRIPT(answered_finish_is_not_resent_with_its_reserve),
+        SCRIPT(answered_finish_is_done_although_its_reserve_fails),
+        SCRIPT(answered_finish_is_done_although_the_queue_is_closed),
+        SCRIPT(answered_kick_is_done_although_the_connection_breaks),
+        SCRIPT(change_without_effect_may_be_resent),
+        SCRIPT(repeated_page_of_topics_is_the_same),
         SCRIPT(waiting_reserve_uses_its_own_connection),
         SCRIPT(cancel_closes_the_connection_of_the_reserve),
         SCRIPT(sub_second_timeout_is_honoured),
         SCRIPT(reserve_without_server_times_out_with_reason),
-        SCRIPT(a_reserve_ends_when_the_server_wants_a_secret),
+        SCRIPT(reserve_fails_when_the_server_requires_a_secret),
         SCRIPT(reserve_is_resent_after_its_connection_broke),
-        SCRIPT(a_reserve_whose_connection_broke_does_not_wait_longer),
-        SCRIPT(a_call_without_answer_is_given_up),
-        SCRIPT(a_finish_without_answer_is_given_up),
-        SCRIPT(a_server_that_lets_a_reserve_wait_is_asked_whether_it_is_there),
-        SCRIPT(a_job_whose_body_found_no_memory_is_not_held),
-        SCRIPT(a_reserve_outlives_a_server_that_dies_before_it_waits),
-        SCRIPT(puts_that_were_sent_are_not_sent_again_when_memory_lacks),
-        SCRIPT(a_reserve_without_memory_to_wait_is_tried_again),
-        SCRIPT(a_job_without_stats_is_left_out),
+        SCRIPT(resent_reserve_keeps_its_original_timeout),
+        SCRIPT(call_without_a_reply_times_out),
+        SCRIPT(finish_without_a_reply_is_unknown),
+        SCRIPT(server_of_a_waiting_reserve_is_pinged),
+        SCRIPT(job_without_memory_for_its_body_is_released),
+        SCRIPT(reserve_survives_a_server_crash_before_it_waits),
+        SCRIPT(sent_puts_are_not_resent_without_memory),
+        SCRIPT(reserve_without_memory_to_wait_is_retried),
+        SCRIPT(job_without_stats_is_skipped),
         SCRIPT(a_job_without_stats_is_not_reserved_by_its_id),
-        SCRIPT(a_reserve_that_waits_does_not_end_with_a_job_without_stats),
+        SCRIPT(waiting_reserve_skips_a_job_without_stats),
         SCRIPT(close_cancels_waiting_reserves),
         SCRIPT(error_text_of_a_list_is_that_of_its_first_failed_item),
     };

@@ -239,7 +239,7 @@ static void shutdown_cancels_waiting_ops_and_finishes_the_rest(void **state)
 }
 
 /* Nothing of it was sent, so nothing was finished. */
-static void a_finish_and_reserve_refused_after_a_shutdown_has_not_finished(void **state)
+static void finish_and_reserve_rejected_after_shutdown_has_not_finished(void **state)
 {
     (void)state;
     struct received_call received_call;
@@ -644,7 +644,7 @@ static void answer_put(void)
     reply(&received_call, BIDE_OK);
 }
 
-static void a_completion_wakes_one_caller_that_waits_for_room(void **state)
+static void completion_wakes_one_caller_at_the_pending_limit(void **state)
 {
     (void)state;
     open_bided("max_pending_ops=1");
@@ -842,7 +842,7 @@ int main(void)
         SCRIPT(cancel_without_connection_completes_at_once),
         SCRIPT(cancelled_op_is_not_resent),
         SCRIPT(shutdown_cancels_waiting_ops_and_finishes_the_rest),
-        SCRIPT(a_finish_and_reserve_refused_after_a_shutdown_has_not_finished),
+        SCRIPT(finish_and_reserve_rejected_after_shutdown_has_not_finished),
         SCRIPT(close_is_bounded_when_the_server_is_silent),
         SCRIPT(close_without_connection_completes_all_at_once),
         SCRIPT(event_stream_is_resubscribed_and_reports_loss),
@@ -854,7 +854,7 @@ int main(void)
         SCRIPT(handle_of_an_ended_stream_is_not_reused),
         SCRIPT(unsubscribe_works_without_a_connection),
         SCRIPT(pending_ops_are_bounded),
-        SCRIPT(a_completion_wakes_one_caller_that_waits_for_room),
+        SCRIPT(completion_wakes_one_caller_at_the_pending_limit),
         SCRIPT(pending_bytes_are_bounded),
         SCRIPT(default_ttr_of_the_client_applies_to_its_jobs),
         SCRIPT(failed_open_reports_the_reason),

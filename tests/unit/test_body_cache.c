@@ -34,7 +34,7 @@ static void read_again(uint64_t id, size_t size)
 
 /* ---- who stays ---- */
 
-static void the_oldest_bodies_go_and_the_young_stay(void **state)
+static void oldest_bodies_are_evicted_first(void **state)
 {
     (void)state;
     uint64_t ids[10];
@@ -44,7 +44,7 @@ static void the_oldest_bodies_go_and_the_young_stay(void **state)
         assert_int_equal(has(ids[i]), i >= 7);
 }
 
-static void those_of_one_batch_go_in_the_order_in_which_they_were_put(void **state)
+static void bodies_of_one_batch_are_evicted_in_put_order(void **state)
 {
     (void)state;
     uint64_t ids[5];
@@ -55,7 +55,7 @@ static void those_of_one_batch_go_in_the_order_in_which_they_were_put(void **sta
         assert_int_equal(has(ids[i]), i >= 2);
 }
 
-static void a_body_that_is_not_stored_yet_never_goes(void **state)
+static void unstored_body_is_never_evicted(void **state)
 {
     (void)state;
     uint64_t ids[20];
@@ -72,7 +72,7 @@ static void a_body_that_is_not_stored_yet_never_goes(void **state)
     assert_true(has(later));
 }
 
-static void a_change_makes_no_body_young_again(void **state)
+static void update_does_not_refresh_the_cache_position(void **state)
 {
     (void)state;
     uint64_t first = store_sized(&w, "a", SIZE);
@@ -85,7 +85,7 @@ static void a_change_makes_no_body_young_again(void **state)
     assert_false(has(first));
 }
 
-static void a_body_that_was_read_is_young_again(void **state)
+static void read_body_becomes_the_most_recent(void **state)
 {
     (void)state;
     uint64_t ids[4];
@@ -99,7 +99,7 @@ static void a_body_that_was_read_is_young_again(void **state)
     assert_true(has(ids[0]));
 }
 
-static void a_body_that_is_read_though_it_is_there_is_given_back(void **state)
+static void supplied_body_that_is_already_cached_is_released(void **state)
 {
     (void)state;
     uint64_t id = store_sized(&w, "a", SIZE);
@@ -110,7 +110,7 @@ static void a_body_that_is_read_though_it_is_there_is_given_back(void **state)
     assert_int_equal(memory(), before);
 }
 
-static void a_body_larger_than_the_cache_does_not_stay(void **state)
+static void body_larger_than_the_cache_is_evicted(void **state)
 {
     (void)state;
     uint64_t id = store_sized(&w, "a", ROOM + 1);
@@ -123,7 +123,7 @@ static void a_body_larger_than_the_cache_does_not_stay(void **state)
     assert_true(in_memory(&w, exact, ROOM));
 }
 
-static void empty_bodies_take_no_place_and_never_lack(void **state)
+static void empty_bodies_use_no_slot_and_need_no_read(void **state)
 {
     (void)state;
     uint64_t empty = store_sized(&w, "a", 0);
@@ -138,7 +138,7 @@ static void empty_bodies_take_no_place_and_never_lack(void **state)
     bide_job_clear(&job);
 }
 
-static void without_a_limit_all_bodies_stay(void **state)
+static void without_a_limit_all_bodies_are_kept(void **state)
 {
     (void)state;
     core_fixture_close(&w);
@@ -149,7 +149,7 @@ static void without_a_limit_all_bodies_stay(void **state)
     assert_true(has(first));
 }
 
-static void without_a_journal_all_bodies_stay(void **state)
+static void without_a_journal_all_bodies_are_kept(void **state)
 {
     (void)state;
     core_fixture_close(&w);
@@ -187,7 +187,7 @@ static void memory_counts_the_bodies_that_are_in_memory(void **state)
     assert_int_equal(memory(), before);
 }
 
-static void a_queue_that_may_use_little_memory_takes_more_when_bodies_have_gone(void **state)
+static void evicted_bodies_free_memory_for_puts(void **state)
 {
     (void)state;
     core_fixture_close(&w);
@@ -206,7 +206,7 @@ static void a_queue_that_may_use_little_memory_takes_more_when_bodies_have_gone(
 
 /* ---- the line ---- */
 
-static void many_puts_and_deletes_take_no_more_memory(void **state)
+static void many_puts_and_deletes_use_constant_memory(void **state)
 {
     (void)state;
     core_fixture_close(&w);
@@ -229,7 +229,7 @@ static void many_puts_and_deletes_take_no_more_memory(void **state)
         assert_true(has(ids[i]));
 }
 
-static void the_line_grows_and_keeps_its_order(void **state)
+static void cache_ring_grows_and_keeps_its_order(void **state)
 {
     (void)state;
     enum { COUNT = 5000, KEPT = 4000 };
@@ -249,7 +249,7 @@ static void the_line_grows_and_keeps_its_order(void **state)
 
 /* ---- undoing ---- */
 
-static void a_removed_job_comes_back_with_its_body(void **state)
+static void rolled_back_delete_restores_the_cached_body(void **state)
 {
     (void)state;
     uint64_t id = store_sized(&w, "a", SIZE);
@@ -263,7 +263,7 @@ static void a_removed_job_comes_back_with_its_body(void **state)
     assert_false(has(id));
 }
 
-static void a_removed_job_comes_back_although_its_place_has_gone(void **state)
+static void rolled_back_delete_restores_a_job_without_its_cache_slot(void **state)
 {
     (void)state;
     uint64_t evicted = store_sized(&w, "a", SIZE);
@@ -286,7 +286,7 @@ static void a_removed_job_comes_back_although_its_place_has_gone(void **state)
     assert_false(has(id)); /* it goes like any other */
 }
 
-static void a_removed_job_whose_body_had_gone_comes_back_without(void **state)
+static void rolled_back_delete_restores_a_job_with_an_evicted_body(void **state)
 {
     (void)state;
     uint64_t id = store_sized(&w, "a", SIZE);
@@ -298,7 +298,7 @@ static void a_removed_job_whose_body_had_gone_comes_back_without(void **state)
     assert_false(has(id));
 }
 
-static void a_new_job_that_cannot_be_stored_leaves_nothing_in_the_cache(void **state)
+static void rolled_back_put_leaves_nothing_in_the_cache(void **state)
 {
     (void)state;
     uint64_t kept = store_sized(&w, "a", SIZE);
@@ -327,7 +327,7 @@ static struct bi_image image_of(uint64_t id)
                              .topic = "a"};
 }
 
-static void what_is_loaded_first_stays_until_there_is_no_room(void **state)
+static void loaded_bodies_are_kept_until_the_cache_is_full(void **state)
 {
     (void)state;
     for (uint64_t id = 1; id <= 6; id++) {
@@ -345,7 +345,7 @@ static void what_is_loaded_first_stays_until_there_is_no_room(void **state)
 
 /* ---- out of memory ---- */
 
-static void wherever_memory_lacks_the_cache_stays_right(void **state)
+static void failed_allocation_leaves_the_cache_consistent(void **state)
 {
     (void)state;
     bool done = false;
@@ -378,7 +378,7 @@ static void wherever_memory_lacks_the_cache_stays_right(void **state)
     }
 }
 
-static void while_memory_lacks_bodies_go_instead_of_being_counted_wrong(void **state)
+static void bodies_are_evicted_when_their_slot_cannot_be_allocated(void **state)
 {
     (void)state;
     core_fixture_close(&w);
@@ -398,27 +398,27 @@ static void while_memory_lacks_bodies_go_instead_of_being_counted_wrong(void **s
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(the_oldest_bodies_go_and_the_young_stay),
-        TEST(those_of_one_batch_go_in_the_order_in_which_they_were_put),
-        TEST(a_body_that_is_not_stored_yet_never_goes),
-        TEST(a_change_makes_no_body_young_again),
-        TEST(a_body_that_was_read_is_young_again),
-        TEST(a_body_that_is_read_though_it_is_there_is_given_back),
-        TEST(a_body_larger_than_the_cache_does_not_stay),
-        TEST(empty_bodies_take_no_place_and_never_lack),
-        TEST(without_a_limit_all_bodies_stay),
-        TEST(without_a_journal_all_bodies_stay),
+        TEST(oldest_bodies_are_evicted_first),
+        TEST(bodies_of_one_batch_are_evicted_in_put_order),
+        TEST(unstored_body_is_never_evicted),
+        TEST(update_does_not_refresh_the_cache_position),
+        TEST(read_body_becomes_the_most_recent),
+        TEST(supplied_body_that_is_already_cached_is_released),
+        TEST(body_larger_than_the_cache_is_evicted),
+        TEST(empty_bodies_use_no_slot_and_need_no_read),
+        TEST(without_a_limit_all_bodies_are_kept),
+        TEST(without_a_journal_all_bodies_are_kept),
         TEST(memory_counts_the_bodies_that_are_in_memory),
-        TEST(a_queue_that_may_use_little_memory_takes_more_when_bodies_have_gone),
-        TEST(many_puts_and_deletes_take_no_more_memory),
-        TEST(the_line_grows_and_keeps_its_order),
-        TEST(a_removed_job_comes_back_with_its_body),
-        TEST(a_removed_job_comes_back_although_its_place_has_gone),
-        TEST(a_removed_job_whose_body_had_gone_comes_back_without),
-        TEST(a_new_job_that_cannot_be_stored_leaves_nothing_in_the_cache),
-        TEST(what_is_loaded_first_stays_until_there_is_no_room),
-        TEST(wherever_memory_lacks_the_cache_stays_right),
-        TEST(while_memory_lacks_bodies_go_instead_of_being_counted_wrong),
+        TEST(evicted_bodies_free_memory_for_puts),
+        TEST(many_puts_and_deletes_use_constant_memory),
+        TEST(cache_ring_grows_and_keeps_its_order),
+        TEST(rolled_back_delete_restores_the_cached_body),
+        TEST(rolled_back_delete_restores_a_job_without_its_cache_slot),
+        TEST(rolled_back_delete_restores_a_job_with_an_evicted_body),
+        TEST(rolled_back_put_leaves_nothing_in_the_cache),
+        TEST(loaded_bodies_are_kept_until_the_cache_is_full),
+        TEST(failed_allocation_leaves_the_cache_consistent),
+        TEST(bodies_are_evicted_when_their_slot_cannot_be_allocated),
     };
     return cmocka_run_group_tests_name("cache", tests, NULL, NULL);
 }

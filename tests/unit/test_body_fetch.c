@@ -56,7 +56,7 @@ static void assert_buried(uint64_t id)
 
 /* ---- bodies that come ---- */
 
-static void a_reserve_says_what_it_lacks_and_gets_it(void **state)
+static void reserve_lists_its_missing_bodies_and_gets_them(void **state)
 {
     (void)state;
     uint64_t id = store_sized(&w, "a", SIZE);
@@ -72,7 +72,7 @@ static void a_reserve_says_what_it_lacks_and_gets_it(void **state)
     assert_int_equal(run_lease_op(&w, BIDE_OP_DELETE, id, token), BIDE_OK);
 }
 
-static void what_is_lacking_can_be_listed_in_parts(void **state)
+static void missing_bodies_can_be_listed_in_parts(void **state)
 {
     (void)state;
     uint64_t ids[3];
@@ -94,7 +94,7 @@ static void what_is_lacking_can_be_listed_in_parts(void **state)
         assert_has(&call, i, ids[0] + i);
 }
 
-static void empty_bodies_lack_nothing(void **state)
+static void empty_bodies_are_never_missing(void **state)
 {
     (void)state;
     store_sized(&w, "a", 0);
@@ -104,7 +104,7 @@ static void empty_bodies_lack_nothing(void **state)
     bide_job_clear(&call.jobs[0]);
 }
 
-static void a_call_that_waits_is_told_and_then_supplied(void **state)
+static void waiting_call_is_served_after_its_body_was_read(void **state)
 {
     (void)state;
     uint64_t id = store_sized(&w, "a", SIZE);
@@ -123,7 +123,7 @@ static void a_call_that_waits_is_told_and_then_supplied(void **state)
 
 /* ---- the lease ---- */
 
-static void the_lease_runs_from_supply_and_does_not_run_out_before(void **state)
+static void lease_starts_when_the_body_is_supplied(void **state)
 {
     (void)state;
     uint64_t id = store_sized(&w, "a", SIZE);
@@ -141,7 +141,7 @@ static void the_lease_runs_from_supply_and_does_not_run_out_before(void **state)
     assert_int_equal(state_of(&w, id), BIDE_STATE_READY);
 }
 
-static void no_lease_of_a_reserve_runs_out_before_its_answer(void **state)
+static void no_lease_of_a_reserve_expires_before_it_completes(void **state)
 {
     (void)state;
     uint64_t id = store_sized(&w, "a", SIZE);
@@ -157,7 +157,7 @@ static void no_lease_of_a_reserve_runs_out_before_its_answer(void **state)
     assert_has(&call, 1, complete);
 }
 
-static void all_leases_of_a_reserve_begin_together(void **state)
+static void all_leases_of_a_reserve_start_together(void **state)
 {
     (void)state;
     uint64_t id = store_sized(&w, "a", SIZE);
@@ -176,7 +176,7 @@ static void all_leases_of_a_reserve_begin_together(void **state)
 
 /* ---- bodies that cannot be read ---- */
 
-static void a_job_that_cannot_be_read_is_buried_and_another_taken(void **state)
+static void unreadable_job_is_buried_and_another_reserved(void **state)
 {
     (void)state;
     uint64_t bad = store_sized(&w, "a", SIZE);
@@ -195,7 +195,7 @@ static void a_job_that_cannot_be_read_is_buried_and_another_taken(void **state)
     commit_sealed(&w, &batch);
 }
 
-static void another_that_is_in_memory_is_taken_at_once(void **state)
+static void cached_job_is_reserved_at_once(void **state)
 {
     (void)state;
     uint64_t bad = store_sized(&w, "a", SIZE);
@@ -206,7 +206,7 @@ static void another_that_is_in_memory_is_taken_at_once(void **state)
     assert_has(&call, 0, good);
 }
 
-static void without_another_a_call_that_does_not_wait_times_out(void **state)
+static void reserve_without_another_job_times_out(void **state)
 {
     (void)state;
     uint64_t bad = store_sized(&w, "a", SIZE);
@@ -218,7 +218,7 @@ static void without_another_a_call_that_does_not_wait_times_out(void **state)
     assert_string_equal(call.op.error, bide_code_text(BIDE_TIMED_OUT));
 }
 
-static void without_another_it_waits_again_at_its_old_place(void **state)
+static void reserve_without_another_job_waits_at_its_old_position(void **state)
 {
     (void)state;
     uint64_t bad = store_sized(&w, "a", SIZE);
@@ -265,7 +265,7 @@ static void resumed_call_waits_between_earlier_and_later_ones(void **state)
     }
 }
 
-static void while_its_body_is_read_a_call_does_not_keep_others_back(void **state)
+static void body_read_does_not_block_other_calls(void **state)
 {
     (void)state;
     store_sized(&w, "a", SIZE);
@@ -280,7 +280,7 @@ static void while_its_body_is_read_a_call_does_not_keep_others_back(void **state
     bide_job_clear(&first.jobs[0]);
 }
 
-static void the_time_goes_on_while_a_body_is_read(void **state)
+static void timers_fire_while_a_body_is_read(void **state)
 {
     (void)state;
     for (int late = 0; late < 2; late++) {
@@ -300,7 +300,7 @@ static void the_time_goes_on_while_a_body_is_read(void **state)
     }
 }
 
-static void a_body_that_comes_after_the_time_is_an_answer(void **state)
+static void body_read_after_the_timeout_completes_the_reserve(void **state)
 {
     (void)state;
     uint64_t id = store_sized(&w, "a", SIZE);
@@ -311,7 +311,7 @@ static void a_body_that_comes_after_the_time_is_an_answer(void **state)
     assert_has(&call, 0, id);
 }
 
-static void of_many_the_good_ones_are_kept(void **state)
+static void readable_jobs_of_a_batch_are_kept(void **state)
 {
     (void)state;
     uint64_t ids[4];
@@ -333,7 +333,7 @@ static void of_many_the_good_ones_are_kept(void **state)
     }
 }
 
-static void a_call_that_could_not_be_kept_waiting_is_told_of_the_body(void **state)
+static void call_that_cannot_wait_reports_the_missing_body(void **state)
 {
     (void)state;
     core_fixture_close(&w);
@@ -352,7 +352,7 @@ static void a_call_that_could_not_be_kept_waiting_is_told_of_the_body(void **sta
 
 /* ---- reserve_job, finish_and_reserve ---- */
 
-static void a_job_that_is_reserved_by_its_id_gets_its_body(void **state)
+static void reserve_job_gets_its_body(void **state)
 {
     (void)state;
     uint64_t id = store_sized(&w, "a", SIZE);
@@ -367,7 +367,7 @@ static void a_job_that_is_reserved_by_its_id_gets_its_body(void **state)
     bide_job_clear(&job);
 }
 
-static void a_job_reserved_by_its_id_is_buried_or_gone(void **state)
+static void unreadable_job_of_reserve_job_is_buried(void **state)
 {
     (void)state;
     uint64_t id = store_sized(&w, "a", SIZE);
@@ -384,7 +384,7 @@ static void a_job_reserved_by_its_id_is_buried_or_gone(void **state)
     assert_int_equal(job.id, 0);
 }
 
-static void what_finish_and_reserve_finished_stays_so(void **state)
+static void finish_of_finish_and_reserve_is_kept(void **state)
 {
     (void)state;
     uint64_t finished = put_sized(&w, "b", SIZE, NULL);
@@ -414,7 +414,7 @@ static void what_finish_and_reserve_finished_stays_so(void **state)
 
 /* ---- what may come in between ---- */
 
-static void a_job_finished_while_its_body_is_read_is_not_shown(void **state)
+static void job_finished_during_its_read_is_not_returned(void **state)
 {
     (void)state;
     uint64_t id = store_sized(&w, "a", SIZE);
@@ -425,7 +425,7 @@ static void a_job_finished_while_its_body_is_read_is_not_shown(void **state)
     assert_int_equal(call.op.reserve.count, 0);
 }
 
-static void a_call_that_has_its_answer_cannot_be_cancelled(void **state)
+static void completed_call_cannot_be_cancelled(void **state)
 {
     (void)state;
     uint64_t id = store_sized(&w, "a", SIZE);
@@ -442,7 +442,7 @@ static void a_call_that_has_its_answer_cannot_be_cancelled(void **state)
     assert_int_equal(call.op.status, BIDE_CANCELLED);
 }
 
-static void a_queue_that_closes_lets_it_finish(void **state)
+static void close_lets_a_body_read_finish(void **state)
 {
     (void)state;
     uint64_t good = store_sized(&w, "a", SIZE);
@@ -463,29 +463,29 @@ static void a_queue_that_closes_lets_it_finish(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(a_reserve_says_what_it_lacks_and_gets_it),
-        TEST(what_is_lacking_can_be_listed_in_parts),
-        TEST(empty_bodies_lack_nothing),
-        TEST(a_call_that_waits_is_told_and_then_supplied),
-        TEST(the_lease_runs_from_supply_and_does_not_run_out_before),
-        TEST(no_lease_of_a_reserve_runs_out_before_its_answer),
-        TEST(all_leases_of_a_reserve_begin_together),
-        TEST(a_job_that_cannot_be_read_is_buried_and_another_taken),
-        TEST(another_that_is_in_memory_is_taken_at_once),
-        TEST(without_another_a_call_that_does_not_wait_times_out),
-        TEST(without_another_it_waits_again_at_its_old_place),
+        TEST(reserve_lists_its_missing_bodies_and_gets_them),
+        TEST(missing_bodies_can_be_listed_in_parts),
+        TEST(empty_bodies_are_never_missing),
+        TEST(waiting_call_is_served_after_its_body_was_read),
+        TEST(lease_starts_when_the_body_is_supplied),
+        TEST(no_lease_of_a_reserve_expires_before_it_completes),
+        TEST(all_leases_of_a_reserve_start_together),
+        TEST(unreadable_job_is_buried_and_another_reserved),
+        TEST(cached_job_is_reserved_at_once),
+        TEST(reserve_without_another_job_times_out),
+        TEST(reserve_without_another_job_waits_at_its_old_position),
         TEST(resumed_call_waits_between_earlier_and_later_ones),
-        TEST(while_its_body_is_read_a_call_does_not_keep_others_back),
-        TEST(the_time_goes_on_while_a_body_is_read),
-        TEST(a_body_that_comes_after_the_time_is_an_answer),
-        TEST(of_many_the_good_ones_are_kept),
-        TEST(a_call_that_could_not_be_kept_waiting_is_told_of_the_body),
-        TEST(a_job_that_is_reserved_by_its_id_gets_its_body),
-        TEST(a_job_reserved_by_its_id_is_buried_or_gone),
-        TEST(what_finish_and_reserve_finished_stays_so),
-        TEST(a_job_finished_while_its_body_is_read_is_not_shown),
-        TEST(a_call_that_has_its_answer_cannot_be_cancelled),
-        TEST(a_queue_that_closes_lets_it_finish),
+        TEST(body_read_does_not_block_other_calls),
+        TEST(timers_fire_while_a_body_is_read),
+        TEST(body_read_after_the_timeout_completes_the_reserve),
+        TEST(readable_jobs_of_a_batch_are_kept),
+        TEST(call_that_cannot_wait_reports_the_missing_body),
+        TEST(reserve_job_gets_its_body),
+        TEST(unreadable_job_of_reserve_job_is_buried),
+        TEST(finish_of_finish_and_reserve_is_kept),
+        TEST(job_finished_during_its_read_is_not_returned),
+        TEST(completed_call_cannot_be_cancelled),
+        TEST(close_lets_a_body_read_finish),
     };
     return cmocka_run_group_tests_name("fetch", tests, NULL, NULL);
 }

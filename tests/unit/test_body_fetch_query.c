@@ -40,7 +40,7 @@ static bide_op *begin_look(struct look *look, int kind, uint64_t id)
     return &look->op;
 }
 
-static void a_look_lacks_the_body_and_gets_it(void **state)
+static void peek_gets_its_missing_body(void **state)
 {
     (void)state;
     uint64_t id = store_keyed();
@@ -60,7 +60,7 @@ static void a_look_lacks_the_body_and_gets_it(void **state)
     }
 }
 
-static void a_look_whose_body_cannot_be_read_says_so_and_changes_nothing(void **state)
+static void peek_of_an_unreadable_body_fails_and_changes_nothing(void **state)
 {
     (void)state;
     uint64_t id = store_keyed();
@@ -76,7 +76,7 @@ static void a_look_whose_body_cannot_be_read_says_so_and_changes_nothing(void **
     assert_false(bi_journal_is_dirty(w.core));
 }
 
-static void a_look_at_a_job_that_has_gone_meanwhile_finds_none(void **state)
+static void peek_at_a_job_removed_during_its_read_is_not_found(void **state)
 {
     (void)state;
     for (int kind = 0; kind < STYLE_COUNT; kind++) {
@@ -90,7 +90,7 @@ static void a_look_at_a_job_that_has_gone_meanwhile_finds_none(void **state)
     }
 }
 
-static void a_look_that_got_its_body_in_time_shows_a_job_that_has_gone(void **state)
+static void peek_with_its_body_shows_a_job_removed_afterwards(void **state)
 {
     (void)state;
     for (int kind = 0; kind < STYLE_COUNT; kind++) {
@@ -104,7 +104,7 @@ static void a_look_that_got_its_body_in_time_shows_a_job_that_has_gone(void **st
     }
 }
 
-static void the_body_alone_comes_or_not_in_the_same_ways(void **state)
+static void body_op_has_the_outcomes_of_a_peek(void **state)
 {
     (void)state;
     uint64_t id = store_keyed();
@@ -133,7 +133,7 @@ static void the_body_alone_comes_or_not_in_the_same_ways(void **state)
     assert_int_equal(supply_except(&w, &op, id), BIDE_NOT_FOUND);
 }
 
-static void figures_of_a_job_need_no_body(void **state)
+static void job_stats_need_no_body(void **state)
 {
     (void)state;
     uint64_t id = store_keyed();
@@ -146,7 +146,7 @@ static void figures_of_a_job_need_no_body(void **state)
     bide_job_clear(&job);
 }
 
-static void what_a_look_read_stays_if_there_is_room(void **state)
+static void body_read_by_a_peek_is_cached(void **state)
 {
     (void)state;
     core_fixture_close(&w);
@@ -209,7 +209,7 @@ static void a_list_with_bodies_gets_them(void **state)
     end_list(&page);
 }
 
-static void a_list_without_bodies_lacks_none(void **state)
+static void list_without_bodies_needs_no_read(void **state)
 {
     (void)state;
     store_sized(&w, "a", SIZE);
@@ -222,7 +222,7 @@ static void a_list_without_bodies_lacks_none(void **state)
     end_list(&page);
 }
 
-static void a_list_shows_a_job_that_cannot_be_read_without_its_body(void **state)
+static void list_shows_an_unreadable_job_without_its_body(void **state)
 {
     (void)state;
     uint64_t bad = store_sized(&w, "a", 30);
@@ -239,7 +239,7 @@ static void a_list_shows_a_job_that_cannot_be_read_without_its_body(void **state
     end_list(&page);
 }
 
-static void a_text_is_searched_for_in_bodies_that_were_read(void **state)
+static void search_text_is_found_in_read_bodies(void **state)
 {
     (void)state;
     for (int with_body = 0; with_body < 2; with_body++) {
@@ -268,7 +268,7 @@ static void a_text_is_searched_for_in_bodies_that_were_read(void **state)
     }
 }
 
-static void a_page_of_which_nothing_is_left_still_has_its_cursor(void **state)
+static void page_without_remaining_jobs_keeps_its_cursor(void **state)
 {
     (void)state;
     for (int i = 0; i < 10; i++)
@@ -304,7 +304,7 @@ static void take_first(uint64_t id)
     bide_job_clear(&job);
 }
 
-static void what_comes_next_is_foreseen_as_far_as_there_is_room(void **state)
+static void next_bodies_are_prefetched_into_free_cache(void **state)
 {
     (void)state;
     core_fixture_close(&w);
@@ -340,19 +340,19 @@ static void what_comes_next_is_foreseen_as_far_as_there_is_room(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(a_look_lacks_the_body_and_gets_it),
-        TEST(a_look_whose_body_cannot_be_read_says_so_and_changes_nothing),
-        TEST(a_look_at_a_job_that_has_gone_meanwhile_finds_none),
-        TEST(a_look_that_got_its_body_in_time_shows_a_job_that_has_gone),
-        TEST(the_body_alone_comes_or_not_in_the_same_ways),
-        TEST(figures_of_a_job_need_no_body),
-        TEST(what_a_look_read_stays_if_there_is_room),
+        TEST(peek_gets_its_missing_body),
+        TEST(peek_of_an_unreadable_body_fails_and_changes_nothing),
+        TEST(peek_at_a_job_removed_during_its_read_is_not_found),
+        TEST(peek_with_its_body_shows_a_job_removed_afterwards),
+        TEST(body_op_has_the_outcomes_of_a_peek),
+        TEST(job_stats_need_no_body),
+        TEST(body_read_by_a_peek_is_cached),
         TEST(a_list_with_bodies_gets_them),
-        TEST(a_list_without_bodies_lacks_none),
-        TEST(a_list_shows_a_job_that_cannot_be_read_without_its_body),
-        TEST(a_text_is_searched_for_in_bodies_that_were_read),
-        TEST(a_page_of_which_nothing_is_left_still_has_its_cursor),
-        TEST(what_comes_next_is_foreseen_as_far_as_there_is_room),
+        TEST(list_without_bodies_needs_no_read),
+        TEST(list_shows_an_unreadable_job_without_its_body),
+        TEST(search_text_is_found_in_read_bodies),
+        TEST(page_without_remaining_jobs_keeps_its_cursor),
+        TEST(next_bodies_are_prefetched_into_free_cache),
     };
     return cmocka_run_group_tests_name("fetch_look", tests, NULL, NULL);
 }

@@ -90,7 +90,7 @@ static void exhaust_journal(void)
 
 /* ---- taken back ---- */
 
-static void jobs_that_are_taken_back_are_ready_and_nothing_is_counted(void **state)
+static void undone_reserve_leaves_jobs_ready_and_uncounted(void **state)
 {
     (void)state;
     uint64_t first = store_sized(&w, "a", SIZE);
@@ -110,7 +110,7 @@ static void jobs_that_are_taken_back_are_ready_and_nothing_is_counted(void **sta
     give_up(&call);
 }
 
-static void a_job_reserved_by_its_id_is_taken_back_too(void **state)
+static void rollback_takes_back_a_reserve_job(void **state)
 {
     (void)state;
     uint64_t id = store_sized(&w, "a", SIZE);
@@ -124,7 +124,7 @@ static void a_job_reserved_by_its_id_is_taken_back_too(void **state)
     assert_int_equal(reserves_of(id), 0);
 }
 
-static void what_a_finish_and_reserve_took_is_taken_back_too(void **state)
+static void rollback_undoes_the_reserve_of_finish_and_reserve(void **state)
 {
     (void)state;
     uint64_t id = store_sized(&w, "a", SIZE);
@@ -142,7 +142,7 @@ static void what_a_finish_and_reserve_took_is_taken_back_too(void **state)
     assert_int_equal(state_of(&w, id), BIDE_STATE_READY);
 }
 
-static void a_started_mark_that_was_stored_is_taken_back_in_the_store(void **state)
+static void stored_started_mark_is_removed_from_the_store(void **state)
 {
     (void)state;
     uint64_t id = store_limited();
@@ -161,7 +161,7 @@ static void a_started_mark_that_was_stored_is_taken_back_in_the_store(void **sta
     commit_sealed(&w, &batch);
 }
 
-static void without_memory_for_that_it_is_tried_again(void **state)
+static void undo_without_memory_is_retried(void **state)
 {
     (void)state;
     uint64_t id = store_limited();
@@ -176,7 +176,7 @@ static void without_memory_for_that_it_is_tried_again(void **state)
     assert_int_equal(state_of(&w, id), BIDE_STATE_READY); /* and nothing is counted */
 }
 
-static void a_job_to_be_cancelled_is_removed_when_it_is_taken_back(void **state)
+static void cancelled_job_is_removed_when_its_reserve_is_undone(void **state)
 {
     (void)state;
     uint64_t id = store_sized(&w, "a", SIZE);
@@ -188,7 +188,7 @@ static void a_job_to_be_cancelled_is_removed_when_it_is_taken_back(void **state)
     assert_int_equal(state_of(&w, id), BIDE_STATE_GONE);
 }
 
-static void what_somebody_else_holds_by_now_is_left_alone(void **state)
+static void undo_leaves_a_job_that_was_reserved_again(void **state)
 {
     (void)state;
     uint64_t id = store_sized(&w, "a", SIZE);
@@ -203,7 +203,7 @@ static void what_somebody_else_holds_by_now_is_left_alone(void **state)
     bide_job_clear(&other.jobs[0]);
 }
 
-static void what_is_taken_back_goes_to_those_who_wait(void **state)
+static void undone_reserve_serves_waiting_calls(void **state)
 {
     (void)state;
     uint64_t id = store_sized(&w, "a", SIZE);
@@ -261,7 +261,7 @@ static void resumed_call_is_served_before_a_later_one_of_another_topic(void **st
 
 /* ---- rolled back ---- */
 
-static void a_rollback_takes_back_a_reserve_that_was_to_be_stored(void **state)
+static void rollback_undoes_a_logged_reserve(void **state)
 {
     (void)state;
     uint64_t id = store_limited();
@@ -277,7 +277,7 @@ static void a_rollback_takes_back_a_reserve_that_was_to_be_stored(void **state)
     assert_int_equal(stats_of(&w).waiting, 0);
 }
 
-static void a_rollback_leaves_a_plain_reserve_alone(void **state)
+static void rollback_keeps_an_unlogged_reserve(void **state)
 {
     (void)state;
     uint64_t id = store_sized(&w, "a", SIZE);
@@ -291,7 +291,7 @@ static void a_rollback_leaves_a_plain_reserve_alone(void **state)
     bide_job_clear(&call.jobs[0]);
 }
 
-static void a_call_supplied_after_a_rollback_waits_again(void **state)
+static void call_supplied_after_a_rollback_waits_again(void **state)
 {
     (void)state;
     uint64_t id = store_limited();
@@ -307,7 +307,7 @@ static void a_call_supplied_after_a_rollback_waits_again(void **state)
     bide_job_clear(&call.jobs[0]);
 }
 
-static void a_burial_for_a_torn_body_is_rolled_back_like_any(void **state)
+static void burial_for_an_unreadable_body_is_rolled_back(void **state)
 {
     (void)state;
     uint64_t id = store_sized(&w, "a", SIZE);
@@ -324,7 +324,7 @@ static void a_burial_for_a_torn_body_is_rolled_back_like_any(void **state)
 
 /* ---- out of memory ---- */
 
-static void wherever_memory_lacks_a_reserve_takes_or_does_not(void **state)
+static void reserve_is_atomic_at_every_failed_allocation(void **state)
 {
     (void)state;
     for (int timeout = 0; timeout < 2; timeout++) {
@@ -359,7 +359,7 @@ static void wherever_memory_lacks_a_reserve_takes_or_does_not(void **state)
     }
 }
 
-static void without_memory_to_bury_it_a_torn_job_is_tried_again_later(void **state)
+static void burial_without_memory_is_retried(void **state)
 {
     (void)state;
     uint64_t id = store_sized(&w, "a", SIZE);
@@ -374,7 +374,7 @@ static void without_memory_to_bury_it_a_torn_job_is_tried_again_later(void **sta
     assert_int_equal(state_of(&w, id), BIDE_STATE_READY);
 }
 
-static void topics_that_only_a_parked_call_needs_stay_and_then_go(void **state)
+static void topics_needed_only_by_a_parked_call_are_removed_after_it(void **state)
 {
     (void)state;
     uint64_t id = store_sized(&w, "a", SIZE);
@@ -393,7 +393,7 @@ static void topics_that_only_a_parked_call_needs_stay_and_then_go(void **state)
     assert_int_equal(topics(), 0);
 }
 
-static void the_topics_of_a_parked_call_are_needed(void **state)
+static void topics_of_a_parked_call_are_kept(void **state)
 {
     (void)state;
     store_sized(&w, "a", SIZE);
@@ -409,23 +409,23 @@ static void the_topics_of_a_parked_call_are_needed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(jobs_that_are_taken_back_are_ready_and_nothing_is_counted),
-        TEST(a_job_reserved_by_its_id_is_taken_back_too),
-        TEST(what_a_finish_and_reserve_took_is_taken_back_too),
-        TEST(a_started_mark_that_was_stored_is_taken_back_in_the_store),
-        TEST(without_memory_for_that_it_is_tried_again),
-        TEST(a_job_to_be_cancelled_is_removed_when_it_is_taken_back),
-        TEST(what_somebody_else_holds_by_now_is_left_alone),
-        TEST(what_is_taken_back_goes_to_those_who_wait),
+        TEST(undone_reserve_leaves_jobs_ready_and_uncounted),
+        TEST(rollback_takes_back_a_reserve_job),
+        TEST(rollback_undoes_the_reserve_of_finish_and_reserve),
+        TEST(stored_started_mark_is_removed_from_the_store),
+        TEST(undo_without_memory_is_retried),
+        TEST(cancelled_job_is_removed_when_its_reserve_is_undone),
+        TEST(undo_leaves_a_job_that_was_reserved_again),
+        TEST(undone_reserve_serves_waiting_calls),
         TEST(resumed_call_is_served_before_a_later_one_of_another_topic),
-        TEST(a_rollback_takes_back_a_reserve_that_was_to_be_stored),
-        TEST(a_rollback_leaves_a_plain_reserve_alone),
-        TEST(a_call_supplied_after_a_rollback_waits_again),
-        TEST(a_burial_for_a_torn_body_is_rolled_back_like_any),
-        TEST(wherever_memory_lacks_a_reserve_takes_or_does_not),
-        TEST(without_memory_to_bury_it_a_torn_job_is_tried_again_later),
-        TEST(topics_that_only_a_parked_call_needs_stay_and_then_go),
-        TEST(the_topics_of_a_parked_call_are_needed),
+        TEST(rollback_undoes_a_logged_reserve),
+        TEST(rollback_keeps_an_unlogged_reserve),
+        TEST(call_supplied_after_a_rollback_waits_again),
+        TEST(burial_for_an_unreadable_body_is_rolled_back),
+        TEST(reserve_is_atomic_at_every_failed_allocation),
+        TEST(burial_without_memory_is_retried),
+        TEST(topics_needed_only_by_a_parked_call_are_removed_after_it),
+        TEST(topics_of_a_parked_call_are_kept),
     };
     return cmocka_run_group_tests_name("fetch_undo", tests, NULL, NULL);
 }

@@ -85,7 +85,7 @@ static void a_blocking_caller_gets_its_body(void **state)
     bide_buf_unref(body);
 }
 
-static void others_are_served_while_a_body_is_read(void **state)
+static void other_calls_are_served_while_a_body_is_read(void **state)
 {
     (void)state;
     gate_shut(fake, GATE_READ);
@@ -436,7 +436,7 @@ static void failed_commit_keeps_an_unlogged_reserve(void **state)
 
 /* ---- closing meanwhile ---- */
 
-static void a_close_waits_for_a_read_that_is_under_way(void **state)
+static void close_waits_for_a_running_read(void **state)
 {
     (void)state;
     gate_shut(fake, GATE_READ);
@@ -464,7 +464,7 @@ static void a_close_waits_for_a_read_that_is_under_way(void **state)
     bide_job_clear(&looked_at);
 }
 
-static void a_close_does_not_wait_for_a_store_that_cannot_be_read_now(void **state)
+static void close_does_not_wait_for_an_unreadable_store(void **state)
 {
     (void)state;
     set_read_faults(FOR_EVER, 0);
@@ -534,7 +534,7 @@ static void end_reads(const bide_op *peeks, bide_job *jobs)
     }
 }
 
-static void no_more_ops_are_read_for_than_may_be_pending(void **state)
+static void ops_waiting_for_reads_are_bounded(void **state)
 {
     (void)state;
     static bide_op peeks[PENDING];
@@ -589,7 +589,7 @@ static void *list_blocking(void *arg)
     return NULL;
 }
 
-static void blocking_calls_wait_for_room_to_be_read_for(void **state)
+static void blocking_calls_wait_at_the_read_limit(void **state)
 {
     (void)state;
     static bide_op peeks[PENDING];
@@ -608,7 +608,7 @@ static void blocking_calls_wait_for_room_to_be_read_for(void **state)
     assert_int_equal(pending(), 0);
 }
 
-static void ops_that_a_failed_commit_ends_leave_room(void **state)
+static void ops_failed_by_a_commit_free_their_slots(void **state)
 {
     (void)state;
     reopen("slow:?cache_bytes=1&max_pending_ops=3");
@@ -645,7 +645,7 @@ static int wait_to_back_up(struct store *store, const char *path, char *error)
     return BIDE_OK;
 }
 
-static void no_more_backups_wait_than_may_be_pending(void **state)
+static void waiting_backups_are_bounded(void **state)
 {
     (void)state;
     static bide_op backups[PENDING + 1];
@@ -675,7 +675,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_blocking_caller_gets_its_body),
-        TEST(others_are_served_while_a_body_is_read),
+        TEST(other_calls_are_served_while_a_body_is_read),
         TEST(bodies_of_many_ops_are_read_in_batches),
         TEST(large_bodies_are_read_one_after_another),
         TEST(temporary_read_error_is_retried),
@@ -690,12 +690,12 @@ int main(void)
         TEST(reserve_cancelled_while_its_body_is_read_completes),
         TEST(failed_commit_fails_a_reserve_being_read),
         TEST(failed_commit_keeps_an_unlogged_reserve),
-        TEST(a_close_waits_for_a_read_that_is_under_way),
-        TEST(a_close_does_not_wait_for_a_store_that_cannot_be_read_now),
-        TEST(no_more_ops_are_read_for_than_may_be_pending),
-        TEST(blocking_calls_wait_for_room_to_be_read_for),
-        TEST(ops_that_a_failed_commit_ends_leave_room),
-        TEST(no_more_backups_wait_than_may_be_pending),
+        TEST(close_waits_for_a_running_read),
+        TEST(close_does_not_wait_for_an_unreadable_store),
+        TEST(ops_waiting_for_reads_are_bounded),
+        TEST(blocking_calls_wait_at_the_read_limit),
+        TEST(ops_failed_by_a_commit_free_their_slots),
+        TEST(waiting_backups_are_bounded),
     };
     return cmocka_run_group_tests_name("reading", tests, NULL, NULL);
 }

@@ -17,7 +17,7 @@ static void a_buffer_has_its_own_copy_of_the_bytes(void **state)
     bide_buf_unref(buf);
 }
 
-static void a_nul_that_is_not_counted_follows_the_last_byte(void **state)
+static void data_is_followed_by_an_uncounted_nul(void **state)
 {
     (void)state;
     for (size_t size = 0; size < 40; size++) {
@@ -51,13 +51,13 @@ static void a_buffer_may_be_empty(void **state)
     bide_buf_unref(buf);
 }
 
-static void bytes_that_are_not_there_are_refused(void **state)
+static void null_data_with_a_size_is_rejected(void **state)
 {
     (void)state;
     assert_null(bide_buf_new(NULL, 1));
 }
 
-static void more_bytes_than_a_buffer_can_count_are_refused(void **state)
+static void oversized_buffer_is_rejected(void **state)
 {
     (void)state;
     assert_null(bide_buf_new("x", UINT32_MAX));
@@ -65,7 +65,7 @@ static void more_bytes_than_a_buffer_can_count_are_refused(void **state)
     assert_null(bide_buf_new("x", SIZE_MAX));
 }
 
-static void no_buffer_is_empty_and_can_be_given_back(void **state)
+static void null_buffer_is_accepted(void **state)
 {
     (void)state;
     assert_null(bide_buf_ref(NULL));
@@ -74,7 +74,7 @@ static void no_buffer_is_empty_and_can_be_given_back(void **state)
     bide_buf_unref(NULL);
 }
 
-static void a_buffer_lives_until_its_last_reference_is_given_back(void **state)
+static void buffer_is_freed_with_its_last_reference(void **state)
 {
     (void)state;
     bide_buf *buf = bide_buf_new("lives", 5);
@@ -86,7 +86,7 @@ static void a_buffer_lives_until_its_last_reference_is_given_back(void **state)
     bide_buf_unref(buf);
 }
 
-static void the_bytes_begin_where_any_number_may_lie(void **state)
+static void data_is_aligned(void **state)
 {
     (void)state;
     bide_buf *buf = bide_buf_new("12345678", 8);
@@ -103,7 +103,7 @@ static void *ref_and_unref(void *arg)
 }
 
 /* Who gives back last frees; a sanitizer sees it if that happens twice, or not at all. */
-static void threads_share_a_buffer_without_losing_count(void **state)
+static void reference_count_is_atomic(void **state)
 {
     (void)state;
     pthread_t threads[4];
@@ -120,15 +120,15 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_buffer_has_its_own_copy_of_the_bytes),
-        cmocka_unit_test(a_nul_that_is_not_counted_follows_the_last_byte),
+        cmocka_unit_test(data_is_followed_by_an_uncounted_nul),
         cmocka_unit_test(any_byte_can_be_in_a_buffer),
         cmocka_unit_test(a_buffer_may_be_empty),
-        cmocka_unit_test(bytes_that_are_not_there_are_refused),
-        cmocka_unit_test(more_bytes_than_a_buffer_can_count_are_refused),
-        cmocka_unit_test(no_buffer_is_empty_and_can_be_given_back),
-        cmocka_unit_test(a_buffer_lives_until_its_last_reference_is_given_back),
-        cmocka_unit_test(the_bytes_begin_where_any_number_may_lie),
-        cmocka_unit_test(threads_share_a_buffer_without_losing_count),
+        cmocka_unit_test(null_data_with_a_size_is_rejected),
+        cmocka_unit_test(oversized_buffer_is_rejected),
+        cmocka_unit_test(null_buffer_is_accepted),
+        cmocka_unit_test(buffer_is_freed_with_its_last_reference),
+        cmocka_unit_test(data_is_aligned),
+        cmocka_unit_test(reference_count_is_atomic),
     };
     return cmocka_run_group_tests_name("buf", tests, NULL, NULL);
 }

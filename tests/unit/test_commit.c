@@ -98,7 +98,7 @@ static void commit_age_grows_while_a_commit_hangs(void **state)
     assert_int_equal(bi_queue_commit_age(queue), 0);
 }
 
-static void a_blocking_call_returns_when_its_batch_is_stored(void **state)
+static void blocking_call_returns_when_its_batch_is_stored(void **state)
 {
     (void)state;
     uint64_t id = put_stored("a");
@@ -163,7 +163,7 @@ static void a_second_delete_is_held_with_the_first(void **state)
     assert_int_equal(second.status, BIDE_NOT_FOUND);
 }
 
-static void stored_jobs_are_answered_at_once(void **state)
+static void ops_on_stored_jobs_complete_at_once(void **state)
 {
     (void)state;
     uint64_t id = put_stored("a");
@@ -314,7 +314,7 @@ static void a_failed_list_of_puts_has_the_error_in_every_item(void **state)
 
 /* ---- too much is pending ---- */
 
-static void more_ops_than_may_be_pending_are_refused(void **state)
+static void max_pending_ops_is_enforced(void **state)
 {
     (void)state;
     tear_down(NULL);
@@ -337,7 +337,7 @@ static void more_ops_than_may_be_pending_are_refused(void **state)
     assert_int_equal(ops[4].status, BIDE_OK);
 }
 
-static void more_bytes_than_may_be_pending_are_refused(void **state)
+static void max_pending_bytes_is_enforced(void **state)
 {
     (void)state;
     static char body[600];
@@ -510,7 +510,7 @@ static void *put_behind(void *arg)
     return NULL;
 }
 
-static void what_completed_is_told_before_its_caller_waits_for_room(void **state)
+static void completions_are_delivered_before_a_caller_waits(void **state)
 {
     (void)state;
     tear_down(state);
@@ -547,11 +547,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(reply_is_held_until_its_batch_is_stored),
         TEST(commit_age_grows_while_a_commit_hangs),
-        TEST(a_blocking_call_returns_when_its_batch_is_stored),
+        TEST(blocking_call_returns_when_its_batch_is_stored),
         TEST(a_reserve_of_a_job_just_put_is_held_with_it),
         TEST(a_reserve_that_waits_is_held_with_the_put_that_serves_it),
         TEST(a_second_delete_is_held_with_the_first),
-        TEST(stored_jobs_are_answered_at_once),
+        TEST(ops_on_stored_jobs_complete_at_once),
         TEST(next_batch_gathers_while_one_is_written),
         TEST(held_op_without_completion_queue_is_rejected),
         TEST(failed_put_reports_the_error_and_leaves_no_job),
@@ -559,14 +559,14 @@ int main(void)
         TEST(failed_batch_rolls_back_everything_after_it),
         TEST(commits_recover_after_repeated_failures),
         TEST(a_failed_list_of_puts_has_the_error_in_every_item),
-        TEST(more_ops_than_may_be_pending_are_refused),
-        TEST(more_bytes_than_may_be_pending_are_refused),
+        TEST(max_pending_ops_is_enforced),
+        TEST(max_pending_bytes_is_enforced),
         TEST(results_in_buffers_count_as_pending_bytes),
         TEST(blocking_calls_wait_at_the_pending_limit),
         TEST(close_waits_for_the_commit_and_completes_everything),
         TEST(shutdown_does_not_affect_a_pending_commit),
         TEST(close_returns_when_every_commit_fails),
-        TEST(what_completed_is_told_before_its_caller_waits_for_room),
+        TEST(completions_are_delivered_before_a_caller_waits),
     };
     return cmocka_run_group_tests_name("commit", tests, NULL, NULL);
 }

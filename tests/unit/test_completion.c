@@ -48,7 +48,7 @@ static void requires(const char *text, size_t expected)
     assert_int_equal(usage.required, expected);
 }
 
-static void an_argument_in_brackets_is_optional(void **state)
+static void argument_in_brackets_is_optional(void **state)
 {
     (void)state;
     requires("", 0);
@@ -59,7 +59,7 @@ static void an_argument_in_brackets_is_optional(void **state)
     requires("ID --token TOKEN | -", 1);
 }
 
-static void the_last_one_may_go_on(void **state)
+static void last_argument_may_repeat(void **state)
 {
     (void)state;
     has_slots("ID...", "ID+");
@@ -68,7 +68,7 @@ static void the_last_one_may_go_on(void **state)
     has_slots("ID...|-", "ID|-+");
 }
 
-static void flags_programs_and_other_ways_are_left_out(void **state)
+static void flags_programs_and_alternatives_are_omitted(void **state)
 {
     (void)state;
     has_slots("TOPIC... -- PROGRAM [ARGUMENT...]", "TOPIC+");
@@ -110,9 +110,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_words_of_a_usage_are_in_order),
-        cmocka_unit_test(an_argument_in_brackets_is_optional),
-        cmocka_unit_test(the_last_one_may_go_on),
-        cmocka_unit_test(flags_programs_and_other_ways_are_left_out),
+        cmocka_unit_test(argument_in_brackets_is_optional),
+        cmocka_unit_test(last_argument_may_repeat),
+        cmocka_unit_test(flags_programs_and_alternatives_are_omitted),
         cmocka_unit_test(a_long_usage_is_cut),
         cmocka_unit_test(a_kind_has_parts),
     };

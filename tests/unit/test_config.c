@@ -126,7 +126,7 @@ static void every_option_of_the_queue_is_a_setting(void **state)
     assert_true(count > 20);
 }
 
-static void every_setting_takes_its_own_default(void **state)
+static void every_setting_accepts_its_default(void **state)
 {
     (void)state;
     for (size_t i = 0; i < BI_SETTINGS; i++) {
@@ -218,7 +218,7 @@ static void removed_flags_are_accepted_with_a_warning(void **state)
     bi_config_free(&config);
 }
 
-static void bad_flags_are_refused(void **state)
+static void invalid_flags_are_rejected(void **state)
 {
     (void)state;
     refuse(ARGS("-x"), "unknown flag: -x");
@@ -310,7 +310,7 @@ static void unlimited_memory_can_be_set(void **state)
     bi_config_free(&config);
 }
 
-static void bad_values_are_refused(void **state)
+static void invalid_values_are_rejected(void **state)
 {
     (void)state;
     refuse_flag("max_connections=0", "at least 1");
@@ -406,7 +406,7 @@ static void lines_and_files_have_a_limit(void **state)
     refuse_file(text, ":10001: the file is too long");
 }
 
-static void a_nul_byte_in_the_file_is_refused(void **state)
+static void nul_byte_in_the_file_is_rejected(void **state)
 {
     (void)state;
     const char *path = scratch_write("nul.conf", "");
@@ -493,7 +493,7 @@ static void networks_are_read_from_several_lines_and_flags_replace_them(void **s
 
 /* ---- the secret ---- */
 
-static void of_secret_and_secret_file_the_later_one_counts(void **state)
+static void later_one_of_secret_and_secret_file_wins(void **state)
 {
     (void)state;
     char text[600], path[300];
@@ -546,7 +546,7 @@ static void world_readable_secret_is_warned_about(void **state)
     bi_config_free(&config);
 }
 
-static void a_file_without_a_secret_may_be_read_by_all(void **state)
+static void file_without_a_secret_may_be_world_readable(void **state)
 {
     (void)state;
     const char *flag = file_flag("sync = full\n");
@@ -566,7 +566,7 @@ static void weak_secret_is_warned_about(void **state)
     bi_config_free(&config);
 }
 
-static void a_secret_is_one_word_that_fits(void **state)
+static void secret_is_one_word_of_limited_length(void **state)
 {
     (void)state;
     char text[300] = "auth_secret = ";
@@ -696,37 +696,37 @@ int main(void)
         cmocka_unit_test(a_pipe_may_have_a_megabyte),
         cmocka_unit_test(unset_options_have_their_default),
         cmocka_unit_test(every_option_of_the_queue_is_a_setting),
-        cmocka_unit_test(every_setting_takes_its_own_default),
+        cmocka_unit_test(every_setting_accepts_its_default),
         cmocka_unit_test(long_flags_have_their_value_behind_them_or_in_them),
         cmocka_unit_test(flags_of_beanstalkd_have_their_meaning),
         cmocka_unit_test(short_flags_can_be_in_one_word),
         cmocka_unit_test(of_two_flags_the_last_wins),
         cmocka_unit_test(a_job_size_beyond_the_limit_is_capped_with_a_warning_for_z_only),
         cmocka_unit_test(removed_flags_are_accepted_with_a_warning),
-        cmocka_unit_test(bad_flags_are_refused),
+        cmocka_unit_test(invalid_flags_are_rejected),
         cmocka_unit_test(help_and_version_end_flag_parsing),
         cmocka_unit_test(too_many_flags_are_rejected),
         cmocka_unit_test(sizes_durations_and_numbers_are_parsed),
         cmocka_unit_test(unlimited_memory_can_be_set),
-        cmocka_unit_test(bad_values_are_refused),
+        cmocka_unit_test(invalid_values_are_rejected),
         cmocka_unit_test(url_and_directory_exclude_each_other),
         cmocka_unit_test(unknown_setting_suggests_the_nearest),
         cmocka_unit_test(a_file_has_names_values_and_comments),
         cmocka_unit_test(error_in_the_file_is_reported_with_its_line),
         cmocka_unit_test(lines_and_files_have_a_limit),
-        cmocka_unit_test(a_nul_byte_in_the_file_is_refused),
+        cmocka_unit_test(nul_byte_in_the_file_is_rejected),
         cmocka_unit_test(named_file_must_exist),
         cmocka_unit_test(flags_override_the_file),
         cmocka_unit_test(addresses_accumulate_and_flags_replace_those_of_the_file),
         cmocka_unit_test(addresses_have_a_limit),
         cmocka_unit_test(networks_are_read_from_several_lines_and_flags_replace_them),
-        cmocka_unit_test(of_secret_and_secret_file_the_later_one_counts),
+        cmocka_unit_test(later_one_of_secret_and_secret_file_wins),
         cmocka_unit_test(auth_is_for_other_machines_or_for_all),
         cmocka_unit_test(secret_is_not_accepted_as_a_flag),
         cmocka_unit_test(world_readable_secret_is_warned_about),
-        cmocka_unit_test(a_file_without_a_secret_may_be_read_by_all),
+        cmocka_unit_test(file_without_a_secret_may_be_world_readable),
         cmocka_unit_test(weak_secret_is_warned_about),
-        cmocka_unit_test(a_secret_is_one_word_that_fits),
+        cmocka_unit_test(secret_is_one_word_of_limited_length),
         cmocka_unit_test(reload_reports_settings_that_need_a_restart),
         cmocka_unit_test(notes_have_a_limit),
         cmocka_unit_test(the_help_has_every_setting_and_every_letter),

@@ -149,7 +149,7 @@ static void a_long_pipeline_of_commands_that_block_is_answered(void **state)
 
 /* ---- half-closed ---- */
 
-static void all_that_was_sent_before_a_half_close_is_answered(void **state)
+static void commands_before_a_half_close_are_answered(void **state)
 {
     enum { COUNT = 3000, SIZE = 1000 };
     char reply[SIZE + 100];
@@ -173,7 +173,7 @@ static void all_that_was_sent_before_a_half_close_is_answered(void **state)
     free(stop_sent);
 }
 
-static void a_half_close_in_the_middle_of_anything_ends_the_connection(void **state)
+static void half_close_within_a_command_ends_the_connection(void **state)
 {
     static const char *const halves[] = {
         "p",
@@ -251,7 +251,7 @@ static void shutdown_does_not_wait_for_a_new_reserve(void **state)
 
 /* ---- replies are not held back ---- */
 
-static void a_reply_does_not_wait_for_the_reserve_behind_it(void **state)
+static void reply_does_not_wait_for_a_later_reserve(void **state)
 {
     (void)state;
     say(&one, "use elsewhere\r\n");
@@ -297,7 +297,7 @@ static void throttled_connection_resumes_when_memory_is_free(void **state)
 }
 
 /* They come in one turn, and neither is complete. */
-static void bodies_that_are_still_coming_are_counted_at_once(void **state)
+static void incomplete_bodies_count_at_once(void **state)
 {
     const struct server_limits limits = {
         .max_connections = 10, .stop_timeout_ms = INT64_C(600000), .max_client_bytes = 100000};
@@ -328,7 +328,7 @@ static void bodies_that_are_still_coming_are_counted_at_once(void **state)
     assert_string_equal(refused ? second : first, "INSERTED 1");
 }
 
-static void a_large_job_comes_back_as_it_went(void **state)
+static void large_job_round_trips(void **state)
 {
     enum { SIZE = 20000000 };
     bide_options options = usual;
@@ -350,7 +350,7 @@ static void a_large_job_comes_back_as_it_went(void **state)
 
 /* ---- texts of errors ---- */
 
-static void an_error_text_may_be_as_long_as_the_queue_keeps(void **state)
+static void error_text_may_have_max_error_size(void **state)
 {
     bide_options options = usual;
     (void)state;
@@ -366,7 +366,7 @@ static void an_error_text_may_be_as_long_as_the_queue_keeps(void **state)
     client_expect(&one, "RETRY 3600000");
 }
 
-static void a_short_limit_of_error_texts_cuts_and_does_not_refuse(void **state)
+static void short_error_limit_truncates_the_text(void **state)
 {
     bide_options options = usual;
     (void)state;
@@ -557,7 +557,7 @@ static void touch_by_connection_returns_touched(void **state)
     client_expect(&one, "TOUCHED");
 }
 
-static void an_id_that_no_job_can_have_is_not_found(void **state)
+static void impossible_id_is_not_found(void **state)
 {
     static const char *const formats[] = {
         "delete %s",    "release %s 0 0",  "bury %s 0",         "touch %s",         "kick-job %s",
@@ -587,28 +587,28 @@ int main(void)
     signal(SIGPIPE, SIG_IGN);
     const struct CMUnitTest tests[] = {
         TEST(a_long_pipeline_of_commands_that_block_is_answered),
-        TEST(all_that_was_sent_before_a_half_close_is_answered),
-        TEST(a_half_close_in_the_middle_of_anything_ends_the_connection),
+        TEST(commands_before_a_half_close_are_answered),
+        TEST(half_close_within_a_command_ends_the_connection),
         TEST(wait_of_a_disconnected_client_is_cancelled),
         TEST(shutdown_does_not_wait_for_a_new_reserve),
-        TEST(a_reply_does_not_wait_for_the_reserve_behind_it),
+        TEST(reply_does_not_wait_for_a_later_reserve),
         OWN(throttled_connection_resumes_when_memory_is_free),
-        OWN(bodies_that_are_still_coming_are_counted_at_once),
-        OWN(a_large_job_comes_back_as_it_went),
+        OWN(incomplete_bodies_count_at_once),
+        OWN(large_job_round_trips),
         OWN(client_without_leases_becomes_idle),
         OWN(slow_reader_is_not_idle),
         TEST(touch_by_token_returns_cancel_wanted),
         TEST(touch_by_connection_returns_touched),
-        TEST(an_id_that_no_job_can_have_is_not_found),
-        OWN(an_error_text_may_be_as_long_as_the_queue_keeps),
-        OWN(a_short_limit_of_error_texts_cuts_and_does_not_refuse),
+        TEST(impossible_id_is_not_found),
+        OWN(error_text_may_have_max_error_size),
+        OWN(short_error_limit_truncates_the_text),
         TEST(jobs_of_a_reserve_many_that_was_not_sent_are_ready_again),
         TEST(jobs_of_a_reserve_many_that_was_sent_stay_reserved),
 #ifdef BIDE_WITH_SQLITE
-        STORED(all_that_was_sent_before_a_half_close_is_answered),
+        STORED(commands_before_a_half_close_are_answered),
         STORED(wait_of_a_disconnected_client_is_cancelled),
         STORED(shutdown_does_not_wait_for_a_new_reserve),
-        STORED(a_reply_does_not_wait_for_the_reserve_behind_it),
+        STORED(reply_does_not_wait_for_a_later_reserve),
         STORED(jobs_of_a_reserve_many_that_was_not_sent_are_ready_again),
         OWN(job_lists_are_delayed_and_not_rejected),
         OWN(all_jobs_of_a_closed_connection_are_released),

@@ -98,7 +98,7 @@ static void a_backlog_that_was_stored_leaves_no_memory_behind(void **state)
     expect_near(start);
 }
 
-static void topics_that_went_leave_no_memory_behind(void **state)
+static void removed_topics_leave_no_memory_behind(void **state)
 {
     (void)state;
     open_world(false);
@@ -115,7 +115,7 @@ static void topics_that_went_leave_no_memory_behind(void **state)
     expect_near(start);
 }
 
-static void the_count_of_memory_returns_to_where_it_was(void **state)
+static void memory_statistics_return_to_their_start(void **state)
 {
     (void)state;
     open_world(false);
@@ -134,7 +134,7 @@ static void the_count_of_memory_returns_to_where_it_was(void **state)
 
 /* ---- every allocation fails once ---- */
 
-static void a_core_without_memory_is_not_made_and_leaves_nothing(void **state)
+static void failed_core_creation_leaks_nothing(void **state)
 {
     (void)state;
     for (int variant = 0; variant < 4; variant++) {
@@ -378,13 +378,13 @@ static void run_script(bool journal)
     core_fixture_close(&w);
 }
 
-static void an_op_that_lacks_memory_at_any_point_changes_nothing(void **state)
+static void failed_allocation_in_an_op_changes_nothing(void **state)
 {
     (void)state;
     run_script(false);
 }
 
-static void an_op_that_lacks_memory_at_any_point_leaves_the_journal_alone(void **state)
+static void failed_allocation_in_an_op_leaves_the_journal_unchanged(void **state)
 {
     (void)state;
     run_script(true);
@@ -440,7 +440,7 @@ static void rollback_and_commit_need_no_memory(void **state)
 }
 
 /* Each end of a lease makes an entry in the journal; there is room for some of them. */
-static void leases_whose_end_lacks_memory_end_a_little_later(void **state)
+static void expiry_without_memory_is_retried(void **state)
 {
     (void)state;
     enum { LEASES = 300 };
@@ -462,7 +462,7 @@ static void leases_whose_end_lacks_memory_end_a_little_later(void **state)
     core_fixture_close(&w);
 }
 
-static void a_waiting_call_that_could_not_be_served_is_served_at_the_next_op(void **state)
+static void unserved_call_is_served_at_the_next_op(void **state)
 {
     (void)state;
     core_fixture_open(&w, false);
@@ -502,15 +502,15 @@ int main(void)
         cmocka_unit_test(a_backlog_deleted_in_another_order_leaves_no_memory_behind),
         cmocka_unit_test(a_backlog_of_delayed_keyed_jobs_leaves_no_memory_behind),
         cmocka_unit_test(a_backlog_that_was_stored_leaves_no_memory_behind),
-        cmocka_unit_test(topics_that_went_leave_no_memory_behind),
-        cmocka_unit_test(the_count_of_memory_returns_to_where_it_was),
-        cmocka_unit_test(a_core_without_memory_is_not_made_and_leaves_nothing),
-        cmocka_unit_test(an_op_that_lacks_memory_at_any_point_changes_nothing),
-        cmocka_unit_test(an_op_that_lacks_memory_at_any_point_leaves_the_journal_alone),
+        cmocka_unit_test(removed_topics_leave_no_memory_behind),
+        cmocka_unit_test(memory_statistics_return_to_their_start),
+        cmocka_unit_test(failed_core_creation_leaks_nothing),
+        cmocka_unit_test(failed_allocation_in_an_op_changes_nothing),
+        cmocka_unit_test(failed_allocation_in_an_op_leaves_the_journal_unchanged),
         cmocka_unit_test(sealing_without_memory_changes_nothing),
         cmocka_unit_test(rollback_and_commit_need_no_memory),
-        cmocka_unit_test(leases_whose_end_lacks_memory_end_a_little_later),
-        cmocka_unit_test(a_waiting_call_that_could_not_be_served_is_served_at_the_next_op),
+        cmocka_unit_test(expiry_without_memory_is_retried),
+        cmocka_unit_test(unserved_call_is_served_at_the_next_op),
     };
     return cmocka_run_group_tests_name("memory", tests, NULL, NULL);
 }

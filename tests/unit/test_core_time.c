@@ -15,7 +15,7 @@ static int set_up_wheel(void **state)
 
 /* ---- delays ---- */
 
-static void a_delay_of_a_millisecond_ends_at_its_very_microsecond(void **state)
+static void delay_of_a_millisecond_ends_exactly(void **state)
 {
     (void)state;
     uint64_t id = put_delayed(&w, "a", 1);
@@ -29,7 +29,7 @@ static void a_delay_of_a_millisecond_ends_at_its_very_microsecond(void **state)
     reserve_expected(&w, "a", id);
 }
 
-static void a_delay_of_a_hundred_years_ends_at_its_very_microsecond(void **state)
+static void delay_of_a_hundred_years_ends_exactly(void **state)
 {
     (void)state;
     uint64_t id = put_delayed(&w, "a", BIDE_TIME_MAX_MS);
@@ -181,7 +181,7 @@ static void a_delayed_job_expires_too(void **state)
 }
 
 /* A delay, a lease, a pause, a waiting call and a retention, all of 10 s. */
-static void what_is_relative_does_not_care_about_the_wall_clock(void **state)
+static void relative_times_ignore_the_wall_clock(void **state)
 {
     (void)state;
     static const int64_t steps[] = {3600 * SECOND, -7200 * SECOND};
@@ -217,7 +217,7 @@ static void what_is_relative_does_not_care_about_the_wall_clock(void **state)
 
 /* ---- leases ---- */
 
-static void a_lease_is_good_until_the_microsecond_before_its_end(void **state)
+static void lease_is_valid_until_its_last_microsecond(void **state)
 {
     (void)state;
     bide_put_options options = put_options();
@@ -228,7 +228,7 @@ static void a_lease_is_good_until_the_microsecond_before_its_end(void **state)
     assert_int_equal(run_lease_op(&w, BIDE_OP_DELETE, id, token), BIDE_OK);
 }
 
-static void a_lease_that_has_just_run_out_is_lost(void **state)
+static void lease_is_lost_at_its_end(void **state)
 {
     (void)state;
     bide_put_options options = put_options();
@@ -246,7 +246,7 @@ static void a_lease_that_has_just_run_out_is_lost(void **state)
 }
 
 /* The tick has a budget: what it did not come to is over all the same. */
-static void a_lease_that_no_tick_has_come_to_is_lost_all_the_same(void **state)
+static void expired_lease_is_lost_before_its_tick(void **state)
 {
     (void)state;
     uint64_t id = put(&w, "a");
@@ -272,7 +272,7 @@ static void a_touch_in_the_last_microsecond_extends_the_lease(void **state)
     assert_int_equal(state_of(&w, id), BIDE_STATE_READY);
 }
 
-static void what_the_wall_clock_made_due_comes_before_the_boot_time_clock(void **state)
+static void wall_clock_deadlines_fire_before_boot_time_deadlines(void **state)
 {
     (void)state;
     /* Expired on the wall clock and due on the boot-time clock at one tick: it expires. */
@@ -299,8 +299,8 @@ static void what_the_wall_clock_made_due_comes_before_the_boot_time_clock(void *
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(a_delay_of_a_millisecond_ends_at_its_very_microsecond),
-        TEST(a_delay_of_a_hundred_years_ends_at_its_very_microsecond),
+        TEST(delay_of_a_millisecond_ends_exactly),
+        TEST(delay_of_a_hundred_years_ends_exactly),
         WHEEL_TEST(the_wheel_is_never_early_and_at_most_a_tick_late),
         TEST(jobs_that_are_due_together_become_ready_by_id),
         TEST(a_million_jobs_due_in_one_millisecond_become_ready_in_slices),
@@ -308,12 +308,12 @@ int main(void)
         TEST(a_run_at_follows_the_wall_clock_back),
         TEST(an_expiry_follows_the_wall_clock),
         TEST(a_delayed_job_expires_too),
-        TEST(what_is_relative_does_not_care_about_the_wall_clock),
-        TEST(a_lease_is_good_until_the_microsecond_before_its_end),
-        TEST(a_lease_that_has_just_run_out_is_lost),
-        TEST(a_lease_that_no_tick_has_come_to_is_lost_all_the_same),
+        TEST(relative_times_ignore_the_wall_clock),
+        TEST(lease_is_valid_until_its_last_microsecond),
+        TEST(lease_is_lost_at_its_end),
+        TEST(expired_lease_is_lost_before_its_tick),
         TEST(a_touch_in_the_last_microsecond_extends_the_lease),
-        TEST(what_the_wall_clock_made_due_comes_before_the_boot_time_clock),
+        TEST(wall_clock_deadlines_fire_before_boot_time_deadlines),
     };
     return cmocka_run_group_tests_name("time", tests, NULL, NULL);
 }

@@ -110,19 +110,19 @@ static void play(struct game *game)
     assert_false(readable());
 }
 
-static void every_wait_ends_with_what_has_completed(void **state)
+static void every_wait_returns_its_completion(void **state)
 {
     (void)state;
     play(&(struct game){.rounds = ROUNDS, .timeout_ms = BIDE_FOREVER});
 }
 
-static void what_completes_when_the_time_is_just_over_is_not_lost(void **state)
+static void completion_at_the_timeout_is_not_lost(void **state)
 {
     (void)state;
     play(&(struct game){.rounds = 300, .rest_us = 950, .timeout_ms = 1});
 }
 
-static void an_owner_who_attends_sleeps_in_waits_all_the_same(void **state)
+static void cq_without_notification_still_ends_waits(void **state)
 {
     (void)state;
     bi_cq_disable_notify(cq);
@@ -136,7 +136,7 @@ static void a_completion_queue_may_be_freed_as_soon_as_a_wait_has_ended(void **s
     play(&(struct game){.rounds = 300, .rest_us = 50, .timeout_ms = BIDE_FOREVER, .frees = true});
 }
 
-static void a_wait_for_nothing_is_never_early(void **state)
+static void cq_wait_is_never_early(void **state)
 {
     (void)state;
     static struct call call;
@@ -149,7 +149,7 @@ static void a_wait_for_nothing_is_never_early(void **state)
     assert_int_equal(call.op.status, BIDE_PENDING);
 }
 
-static void a_wake_ends_the_next_wait_and_no_other(void **state)
+static void wake_ends_only_the_next_wait(void **state)
 {
     (void)state;
     bi_cq_wake(cq);
@@ -168,7 +168,7 @@ static void *wait_once(void *arg)
     return NULL;
 }
 
-static void a_wake_reaches_one_who_sleeps(void **state)
+static void wake_ends_a_sleeping_wait(void **state)
 {
     (void)state;
     for (int i = 0; i < 200; i++) {
@@ -183,7 +183,7 @@ static void a_wake_reaches_one_who_sleeps(void **state)
     }
 }
 
-static void the_fd_is_raised_for_what_completes_after_a_wait(void **state)
+static void fd_is_readable_for_completions_after_a_wait(void **state)
 {
     (void)state;
     static struct call calls[2];
@@ -252,14 +252,14 @@ static void ops_may_be_submitted_on_one_thread_and_drained_on_another(void **sta
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(every_wait_ends_with_what_has_completed),
-        TEST(what_completes_when_the_time_is_just_over_is_not_lost),
-        TEST(an_owner_who_attends_sleeps_in_waits_all_the_same),
+        TEST(every_wait_returns_its_completion),
+        TEST(completion_at_the_timeout_is_not_lost),
+        TEST(cq_without_notification_still_ends_waits),
         TEST(a_completion_queue_may_be_freed_as_soon_as_a_wait_has_ended),
-        TEST(a_wait_for_nothing_is_never_early),
-        TEST(a_wake_ends_the_next_wait_and_no_other),
-        TEST(a_wake_reaches_one_who_sleeps),
-        TEST(the_fd_is_raised_for_what_completes_after_a_wait),
+        TEST(cq_wait_is_never_early),
+        TEST(wake_ends_only_the_next_wait),
+        TEST(wake_ends_a_sleeping_wait),
+        TEST(fd_is_readable_for_completions_after_a_wait),
         TEST(ops_may_be_submitted_on_one_thread_and_drained_on_another),
     };
     return cmocka_run_group_tests_name("cq", tests, NULL, NULL);

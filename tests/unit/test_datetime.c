@@ -60,7 +60,7 @@ static void several_units_are_added_the_largest_first(void **state)
     refuses("1m 2m", "is not a valid duration");
 }
 
-static void units_may_be_words_and_spaces_stand_between(void **state)
+static void units_may_be_words_with_spaces(void **state)
 {
     (void)state;
     reads("2 hours", 2 * HOUR);
@@ -75,7 +75,7 @@ static void units_may_be_words_and_spaces_stand_between(void **state)
     refuses("1 millisecondsandmore", "is not a valid duration");
 }
 
-static void capital_letters_are_as_small_ones(void **state)
+static void letter_case_is_ignored(void **state)
 {
     (void)state;
     reads("1H30M", 90 * MINUTE);
@@ -106,7 +106,7 @@ static void a_part_of_a_millisecond_is_rounded_up(void **state)
     reads("0.5000000000d", DAY / 2);
 }
 
-static void zero_needs_no_unit_but_every_other_number_does(void **state)
+static void only_zero_needs_no_unit(void **state)
 {
     (void)state;
     reads("0", 0);
@@ -131,7 +131,7 @@ static void the_longest_duration_is_that_of_the_library(void **state)
     refuses("99999999999999999999999999999999999999w", "is too long");
 }
 
-static void what_is_no_duration_is_refused(void **state)
+static void invalid_durations_are_rejected(void **state)
 {
     (void)state;
     static const char *const texts[] = {
@@ -150,7 +150,7 @@ static void says(int64_t ms, const char *text)
     assert_string_equal(said, text);
 }
 
-static void a_duration_is_said_in_its_two_largest_units(void **state)
+static void duration_is_formatted_in_its_two_largest_units(void **state)
 {
     (void)state;
     says(0, "0s");
@@ -167,7 +167,7 @@ static void a_duration_is_said_in_its_two_largest_units(void **state)
     says(INT64_MIN, "-106751991167d7h");
 }
 
-static void what_is_said_of_a_duration_can_be_read(void **state)
+static void formatted_duration_can_be_parsed(void **state)
 {
     (void)state;
     for (int64_t ms = 0; ms < BIDE_TIME_MAX_MS; ms = ms * 3 + 7) {
@@ -234,7 +234,7 @@ static void a_date_and_a_time_are_in_the_zone_of_the_user(void **state)
     means("2026-12-25T00:00", "2026-12-24T18:15:00.000Z");
 }
 
-static void a_zone_that_is_said_is_the_one_that_is_meant(void **state)
+static void explicit_zone_overrides_the_local_zone(void **state)
 {
     (void)state;
     at("America/New_York", "2026-11-15 17:00:00");
@@ -253,7 +253,7 @@ static void a_zone_that_is_said_is_the_one_that_is_meant(void **state)
     is_none("2026-12-25T18:30 CET", "names a zone that is not yours");
 }
 
-static void today_is_that_of_the_zone_that_is_said(void **state)
+static void today_is_that_of_the_given_zone(void **state)
 {
     (void)state;
     at("America/New_York", "2026-11-15 02:00:00"); /* the 14th, 21:00 */
@@ -341,7 +341,7 @@ static void the_next_day_of_the_week_is_the_one_that_comes(void **state)
     is_none("nexttuesday", "is not a valid time");
 }
 
-static void hours_of_a_half_day_have_am_or_pm(void **state)
+static void twelve_hour_times_have_am_or_pm(void **state)
 {
     (void)state;
     at("UTC", "2026-11-15 17:00:00");
@@ -356,7 +356,7 @@ static void hours_of_a_half_day_have_am_or_pm(void **state)
     is_none("tomorrow 9", "is not a valid time");
 }
 
-static void from_now_on_it_is_a_duration(void **state)
+static void in_is_followed_by_a_duration(void **state)
 {
     (void)state;
     at("Europe/Berlin", "2026-11-15 17:00:00");
@@ -394,7 +394,7 @@ static void seconds_since_1970_follow_an_at_sign(void **state)
     is_none("@1798153200.", "is not a valid time");
 }
 
-static void days_that_the_calendar_has_not_are_refused(void **state)
+static void invalid_dates_are_rejected(void **state)
 {
     (void)state;
     at("Europe/Berlin", "2026-11-15 17:00:00");
@@ -425,7 +425,7 @@ static void tomorrow_passes_the_ends_of_months_and_leap_days(void **state)
     means("yesterday", "2028-02-29T00:00:00.000Z");
 }
 
-static void times_that_the_clock_has_not_are_refused(void **state)
+static void invalid_times_are_rejected(void **state)
 {
     (void)state;
     at("Europe/Berlin", "2026-11-15 17:00:00");
@@ -443,7 +443,7 @@ static void times_that_the_clock_has_not_are_refused(void **state)
     is_none("9:00:00.", "is not a valid time");
 }
 
-static void moments_lie_between_1970_and_2200(void **state)
+static void times_are_between_1970_and_2200(void **state)
 {
     (void)state;
     at("UTC", "2026-11-15 17:00:00");
@@ -457,7 +457,7 @@ static void moments_lie_between_1970_and_2200(void **state)
     is_none("10000-01-01", "is not a valid time");
 }
 
-static void what_is_no_moment_is_refused(void **state)
+static void invalid_times_of_any_form_are_rejected(void **state)
 {
     (void)state;
     static const char *const texts[] = {
@@ -509,7 +509,7 @@ static void spaces_and_capital_letters_do_not_matter(void **state)
 
 /* ---- the change of the clocks ---- */
 
-static void a_time_that_summer_time_skips_is_refused(void **state)
+static void time_skipped_by_summer_time_is_rejected(void **state)
 {
     (void)state;
     at("Europe/Berlin", "2026-03-28 12:00:00");
@@ -525,7 +525,7 @@ static void a_time_that_summer_time_skips_is_refused(void **state)
     means("tomorrow 1:59", "2026-03-08T06:59:00.000Z");
 }
 
-static void the_next_one_is_refused_only_if_it_would_have_been_skipped(void **state)
+static void next_time_is_rejected_only_if_it_is_skipped(void **state)
 {
     (void)state;
     at("Europe/Berlin", "2026-03-29 00:30:00"); /* 1:30, half an hour before the change */
@@ -536,7 +536,7 @@ static void the_next_one_is_refused_only_if_it_would_have_been_skipped(void **st
     means("sunday 2:30", "2026-04-05T00:30:00.000Z");
 }
 
-static void of_a_time_that_there_is_twice_the_first_is_meant(void **state)
+static void ambiguous_time_is_the_first_one(void **state)
 {
     (void)state;
     at("Europe/Berlin", "2026-10-24 12:00:00");
@@ -551,7 +551,7 @@ static void of_a_time_that_there_is_twice_the_first_is_meant(void **state)
     means("tomorrow 1:30 EST", "2026-11-01T06:30:00.000Z");
 }
 
-static void the_next_one_is_the_second_when_the_first_is_past(void **state)
+static void next_time_is_the_second_of_an_ambiguous_hour_if_the_first_has_passed(void **state)
 {
     (void)state;
     at("Europe/Berlin", "2026-10-25 00:45:00"); /* 2:45, for the first time */
@@ -574,7 +574,7 @@ static void a_change_may_be_half_an_hour(void **state)
     means("2026-04-05T02:00", "2026-04-04T15:30:00.000Z");
 }
 
-static void a_day_may_begin_at_one_or_not_at_all(void **state)
+static void day_may_start_at_one_oclock_or_be_skipped(void **state)
 {
     (void)state;
     at("America/Sao_Paulo", "2018-11-01 12:00:00");
@@ -591,7 +591,7 @@ static void a_day_may_begin_at_one_or_not_at_all(void **state)
 
 /* ---- said back ---- */
 
-static void a_moment_is_said_in_the_zone_of_the_user(void **state)
+static void time_is_formatted_in_the_local_zone(void **state)
 {
     (void)state;
     char said[BI_DATETIME_SIZE];
@@ -607,7 +607,7 @@ static void a_moment_is_said_in_the_zone_of_the_user(void **state)
     assert_string_equal(said, "1969-12-31 18:59:59.999 EST");
 }
 
-static void it_is_confirmed_with_its_day_zone_and_distance(void **state)
+static void parsed_time_is_echoed_with_day_zone_and_distance(void **state)
 {
     (void)state;
     char said[BI_DATETIME_SIZE];
@@ -630,7 +630,7 @@ static void it_is_confirmed_with_its_day_zone_and_distance(void **state)
     assert_string_equal(said, "Thu 2026-12-24 23:00:00 UTC, in 1ms");
 }
 
-static void a_moment_that_no_calendar_has_is_said_as_a_number(void **state)
+static void time_beyond_the_calendar_is_formatted_as_a_number(void **state)
 {
     (void)state;
     char said[BI_DATETIME_SIZE];
@@ -676,7 +676,7 @@ static void a_zone_with_a_fixed_offset_is_an_argument(void **state)
 }
 
 /* Every half hour of some days in which clocks change, and of some in which they do not. */
-static void what_is_said_of_a_moment_can_be_read(void **state)
+static void formatted_time_can_be_parsed(void **state)
 {
     (void)state;
     static const char *const zones[] = {"Europe/Berlin",  "America/New_York", "Australia/Lord_Howe",
@@ -701,43 +701,43 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_duration_is_a_number_with_a_unit),
         cmocka_unit_test(several_units_are_added_the_largest_first),
-        cmocka_unit_test(units_may_be_words_and_spaces_stand_between),
-        cmocka_unit_test(capital_letters_are_as_small_ones),
+        cmocka_unit_test(units_may_be_words_with_spaces),
+        cmocka_unit_test(letter_case_is_ignored),
         cmocka_unit_test(the_last_number_may_have_a_fraction),
         cmocka_unit_test(a_part_of_a_millisecond_is_rounded_up),
-        cmocka_unit_test(zero_needs_no_unit_but_every_other_number_does),
+        cmocka_unit_test(only_zero_needs_no_unit),
         cmocka_unit_test(the_longest_duration_is_that_of_the_library),
-        cmocka_unit_test(what_is_no_duration_is_refused),
-        cmocka_unit_test(a_duration_is_said_in_its_two_largest_units),
-        cmocka_unit_test(what_is_said_of_a_duration_can_be_read),
+        cmocka_unit_test(invalid_durations_are_rejected),
+        cmocka_unit_test(duration_is_formatted_in_its_two_largest_units),
+        cmocka_unit_test(formatted_duration_can_be_parsed),
         cmocka_unit_test(a_date_and_a_time_are_in_the_zone_of_the_user),
-        cmocka_unit_test(a_zone_that_is_said_is_the_one_that_is_meant),
-        cmocka_unit_test(today_is_that_of_the_zone_that_is_said),
+        cmocka_unit_test(explicit_zone_overrides_the_local_zone),
+        cmocka_unit_test(today_is_that_of_the_given_zone),
         cmocka_unit_test(a_day_without_a_time_is_its_beginning),
         cmocka_unit_test(a_time_without_a_day_is_the_next_one),
         cmocka_unit_test(tomorrow_is_the_next_day_even_a_minute_before_midnight),
         cmocka_unit_test(a_day_of_the_week_is_today_only_if_its_time_is_still_to_come),
         cmocka_unit_test(the_next_day_of_the_week_is_the_one_that_comes),
-        cmocka_unit_test(hours_of_a_half_day_have_am_or_pm),
-        cmocka_unit_test(from_now_on_it_is_a_duration),
+        cmocka_unit_test(twelve_hour_times_have_am_or_pm),
+        cmocka_unit_test(in_is_followed_by_a_duration),
         cmocka_unit_test(seconds_since_1970_follow_an_at_sign),
-        cmocka_unit_test(days_that_the_calendar_has_not_are_refused),
+        cmocka_unit_test(invalid_dates_are_rejected),
         cmocka_unit_test(tomorrow_passes_the_ends_of_months_and_leap_days),
-        cmocka_unit_test(times_that_the_clock_has_not_are_refused),
-        cmocka_unit_test(moments_lie_between_1970_and_2200),
-        cmocka_unit_test(what_is_no_moment_is_refused),
+        cmocka_unit_test(invalid_times_are_rejected),
+        cmocka_unit_test(times_are_between_1970_and_2200),
+        cmocka_unit_test(invalid_times_of_any_form_are_rejected),
         cmocka_unit_test(spaces_and_capital_letters_do_not_matter),
-        cmocka_unit_test(a_time_that_summer_time_skips_is_refused),
-        cmocka_unit_test(the_next_one_is_refused_only_if_it_would_have_been_skipped),
-        cmocka_unit_test(of_a_time_that_there_is_twice_the_first_is_meant),
-        cmocka_unit_test(the_next_one_is_the_second_when_the_first_is_past),
+        cmocka_unit_test(time_skipped_by_summer_time_is_rejected),
+        cmocka_unit_test(next_time_is_rejected_only_if_it_is_skipped),
+        cmocka_unit_test(ambiguous_time_is_the_first_one),
+        cmocka_unit_test(next_time_is_the_second_of_an_ambiguous_hour_if_the_first_has_passed),
         cmocka_unit_test(a_change_may_be_half_an_hour),
-        cmocka_unit_test(a_day_may_begin_at_one_or_not_at_all),
-        cmocka_unit_test(a_moment_is_said_in_the_zone_of_the_user),
-        cmocka_unit_test(it_is_confirmed_with_its_day_zone_and_distance),
-        cmocka_unit_test(a_moment_that_no_calendar_has_is_said_as_a_number),
+        cmocka_unit_test(day_may_start_at_one_oclock_or_be_skipped),
+        cmocka_unit_test(time_is_formatted_in_the_local_zone),
+        cmocka_unit_test(parsed_time_is_echoed_with_day_zone_and_distance),
+        cmocka_unit_test(time_beyond_the_calendar_is_formatted_as_a_number),
         cmocka_unit_test(a_zone_with_a_fixed_offset_is_an_argument),
-        cmocka_unit_test(what_is_said_of_a_moment_can_be_read),
+        cmocka_unit_test(formatted_time_can_be_parsed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -19,7 +19,7 @@ static bool is_code(int number)
     return false;
 }
 
-static void every_code_has_the_name_that_the_header_gives_it(void **state)
+static void code_names_match_the_header(void **state)
 {
     (void)state;
 #define CHECK(name, value, sentence) \
@@ -31,7 +31,7 @@ static void every_code_has_the_name_that_the_header_gives_it(void **state)
     assert_string_equal(bide_code_name(-1), "BIDE_EINVAL");
 }
 
-static void every_code_has_a_sentence_of_its_own_that_fits(void **state)
+static void every_code_has_its_own_text(void **state)
 {
     (void)state;
     for (size_t i = 0; i < COUNT_OF(codes); i++) {
@@ -55,7 +55,7 @@ static void failures_are_negative_and_outcomes_positive(void **state)
     }
 }
 
-static void a_number_that_is_no_code_is_named_as_unknown(void **state)
+static void unknown_code_has_an_unknown_name(void **state)
 {
     (void)state;
     static const int numbers[] = {INT32_MIN, -1000, -10, 17, 1000, INT32_MAX};
@@ -99,7 +99,7 @@ static void every_event_has_a_name_of_its_own(void **state)
     assert_string_equal(bide_event_name((bide_event_kind)-1), "?");
 }
 
-static void every_op_has_the_name_that_the_header_gives_it(void **state)
+static void op_names_match_the_header(void **state)
 {
     (void)state;
 #define CHECK(NAME, number, name, member) assert_string_equal(bide_op_name(BIDE_OP_##NAME), #name);
@@ -114,13 +114,13 @@ static void every_op_has_the_name_that_the_header_gives_it(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_code_has_the_name_that_the_header_gives_it),
-        cmocka_unit_test(every_code_has_a_sentence_of_its_own_that_fits),
+        cmocka_unit_test(code_names_match_the_header),
+        cmocka_unit_test(every_code_has_its_own_text),
         cmocka_unit_test(failures_are_negative_and_outcomes_positive),
-        cmocka_unit_test(a_number_that_is_no_code_is_named_as_unknown),
+        cmocka_unit_test(unknown_code_has_an_unknown_name),
         cmocka_unit_test(every_state_has_its_name),
         cmocka_unit_test(every_event_has_a_name_of_its_own),
-        cmocka_unit_test(every_op_has_the_name_that_the_header_gives_it),
+        cmocka_unit_test(op_names_match_the_header),
     };
     return cmocka_run_group_tests_name("names", tests, NULL, NULL);
 }

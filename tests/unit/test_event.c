@@ -97,7 +97,7 @@ static void read_and_write(uint32_t capacity)
     close_feed();
 }
 
-static void a_ring_of_chunks_is_a_ring(void **state)
+static void chunked_ring_matches_a_naive_count(void **state)
 {
     static const uint32_t capacities[] = {1, 2, 63, 64, 65, 127, 128, 129, 1000, 1000000};
     (void)state;
@@ -105,7 +105,7 @@ static void a_ring_of_chunks_is_a_ring(void **state)
         read_and_write(capacities[i]);
 }
 
-static void a_feed_has_memory_for_what_is_in_it(void **state)
+static void subscription_uses_memory_for_queued_events_only(void **state)
 {
     (void)state;
     open_feed(1000000, 0);
@@ -138,7 +138,7 @@ static void members_of_later_versions_are_zero(void **state)
     close_feed();
 }
 
-static void feeds_take_a_part_of_the_memory_and_drop_the_oldest_events(void **state)
+static void subscriptions_use_a_part_of_max_memory(void **state)
 {
     enum { MAX = 4 << 20 };
     (void)state;
@@ -193,7 +193,7 @@ static void undo_events(uint32_t capacity, size_t read, size_t kept, size_t undo
     close_feed();
 }
 
-static void events_that_are_undone_leave_no_memory_behind(void **state)
+static void rolled_back_events_leave_no_memory_behind(void **state)
 {
     (void)state;
     undo_events(100000, 0, 0, 1000);
@@ -208,11 +208,11 @@ static void events_that_are_undone_leave_no_memory_behind(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_ring_of_chunks_is_a_ring),
-        cmocka_unit_test(a_feed_has_memory_for_what_is_in_it),
+        cmocka_unit_test(chunked_ring_matches_a_naive_count),
+        cmocka_unit_test(subscription_uses_memory_for_queued_events_only),
         cmocka_unit_test(members_of_later_versions_are_zero),
-        cmocka_unit_test(feeds_take_a_part_of_the_memory_and_drop_the_oldest_events),
-        cmocka_unit_test(events_that_are_undone_leave_no_memory_behind),
+        cmocka_unit_test(subscriptions_use_a_part_of_max_memory),
+        cmocka_unit_test(rolled_back_events_leave_no_memory_behind),
     };
     return cmocka_run_group_tests_name("feed", tests, NULL, NULL);
 }

@@ -83,7 +83,7 @@ static void words_are(const char *expected)
     assert_null(words[reading.word_count]);
 }
 
-static void nothing_is_nothing(void **state)
+static void empty_command_line_is_accepted(void **state)
 {
     (void)state;
     reads("");
@@ -155,7 +155,7 @@ static void a_dash_alone_and_an_empty_text_are_words(void **state)
     words_are("-,,x");
 }
 
-static void behind_two_dashes_everything_is_a_word(void **state)
+static void words_after_two_dashes_are_arguments(void **state)
 {
     (void)state;
     reads("one -- --all -n -- two");
@@ -166,7 +166,7 @@ static void behind_two_dashes_everything_is_a_word(void **state)
     words_are("one");
 }
 
-static void behind_two_dashes_may_stand_a_program(void **state)
+static void words_after_two_dashes_may_be_a_program(void **state)
 {
     (void)state;
     prepare("topic -a -- program --all -- x");
@@ -181,7 +181,7 @@ static void behind_two_dashes_may_stand_a_program(void **state)
     assert_null(reading.program[4]);
 }
 
-static void no_program_and_an_empty_one_can_be_told_apart(void **state)
+static void missing_and_empty_program_differ(void **state)
 {
     (void)state;
     prepare("topic");
@@ -195,7 +195,7 @@ static void no_program_and_an_empty_one_can_be_told_apart(void **state)
     assert_null(reading.program[0]);
 }
 
-static void reading_may_stop_at_the_first_word(void **state)
+static void parsing_may_stop_at_the_first_word(void **state)
 {
     (void)state;
     prepare("--all -u x put --lines y");
@@ -208,7 +208,7 @@ static void reading_may_stop_at_the_first_word(void **state)
     assert_string_equal(reading.argv[1], "--lines");
 }
 
-static void the_last_one_of_a_flag_counts_but_of_a_list_all_do(void **state)
+static void last_value_of_a_flag_wins_and_lists_accumulate(void **state)
 {
     (void)state;
     reads("-n one --name two -t a --tag=b -tc");
@@ -233,7 +233,7 @@ static void the_first_table_comes_before_the_second(void **state)
 
 /* ---- refusing ---- */
 
-static void an_unknown_flag_is_refused_with_the_nearest(void **state)
+static void unknown_flag_is_rejected_with_a_suggestion(void **state)
 {
     (void)state;
     refuses("--al", "unknown flag --al; did you mean --all?");
@@ -246,7 +246,7 @@ static void an_unknown_flag_is_refused_with_the_nearest(void **state)
     refuses("-5", "unknown flag -5");
 }
 
-static void a_beginning_of_a_name_is_not_the_name(void **state)
+static void prefix_of_a_flag_is_unknown(void **state)
 {
     (void)state;
     refuses("--retry 1s", "unknown flag --retry");
@@ -254,7 +254,7 @@ static void a_beginning_of_a_name_is_not_the_name(void **state)
     refuses("--names=x", "unknown flag --names; did you mean --name?");
 }
 
-static void a_long_name_is_cut_in_the_sentence(void **state)
+static void long_flag_name_is_cut_in_the_message(void **state)
 {
     (void)state;
     char line[300] = "--", sentence[BI_ERRMSG_SIZE];
@@ -263,7 +263,7 @@ static void a_long_name_is_cut_in_the_sentence(void **state)
     refuses(line, sentence);
 }
 
-static void a_value_that_is_missing_is_refused(void **state)
+static void missing_value_is_rejected(void **state)
 {
     (void)state;
     refuses("--name", "--name wants a value: --name NAME");
@@ -272,14 +272,14 @@ static void a_value_that_is_missing_is_refused(void **state)
     refuses("--count", "--count wants a value: --count N");
 }
 
-static void a_value_that_nobody_wants_is_refused(void **state)
+static void unexpected_value_is_rejected(void **state)
 {
     (void)state;
     refuses("--all=yes", "--all takes no value");
     refuses("--all=", "--all takes no value");
 }
 
-static void a_bad_value_is_refused_with_its_flag_and_the_reason(void **state)
+static void invalid_value_is_rejected_with_its_flag_and_the_reason(void **state)
 {
     (void)state;
     refuses("--count=many", "--count: \"many\" is not a number");
@@ -289,7 +289,7 @@ static void a_bad_value_is_refused_with_its_flag_and_the_reason(void **state)
             "--retry-delay: \"5x\" is not a valid duration: write 250ms, 90s, 1h30m or 2d");
 }
 
-static void there_may_be_a_thousand_of_a_list(void **state)
+static void list_flag_accepts_a_thousand_values(void **state)
 {
     (void)state;
     static const char *many[BI_WORDS_MAX + 2];
@@ -308,25 +308,25 @@ static void there_may_be_a_thousand_of_a_list(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_is_nothing),
+        cmocka_unit_test(empty_command_line_is_accepted),
         cmocka_unit_test(a_value_follows_its_flag_in_four_forms),
         cmocka_unit_test(a_value_may_be_empty_or_have_any_sign),
         cmocka_unit_test(letters_without_a_value_may_be_joined),
         cmocka_unit_test(flags_and_words_may_be_mixed),
         cmocka_unit_test(a_dash_alone_and_an_empty_text_are_words),
-        cmocka_unit_test(behind_two_dashes_everything_is_a_word),
-        cmocka_unit_test(behind_two_dashes_may_stand_a_program),
-        cmocka_unit_test(no_program_and_an_empty_one_can_be_told_apart),
-        cmocka_unit_test(reading_may_stop_at_the_first_word),
-        cmocka_unit_test(the_last_one_of_a_flag_counts_but_of_a_list_all_do),
+        cmocka_unit_test(words_after_two_dashes_are_arguments),
+        cmocka_unit_test(words_after_two_dashes_may_be_a_program),
+        cmocka_unit_test(missing_and_empty_program_differ),
+        cmocka_unit_test(parsing_may_stop_at_the_first_word),
+        cmocka_unit_test(last_value_of_a_flag_wins_and_lists_accumulate),
         cmocka_unit_test(the_first_table_comes_before_the_second),
-        cmocka_unit_test(an_unknown_flag_is_refused_with_the_nearest),
-        cmocka_unit_test(a_beginning_of_a_name_is_not_the_name),
-        cmocka_unit_test(a_long_name_is_cut_in_the_sentence),
-        cmocka_unit_test(a_value_that_is_missing_is_refused),
-        cmocka_unit_test(a_value_that_nobody_wants_is_refused),
-        cmocka_unit_test(a_bad_value_is_refused_with_its_flag_and_the_reason),
-        cmocka_unit_test(there_may_be_a_thousand_of_a_list),
+        cmocka_unit_test(unknown_flag_is_rejected_with_a_suggestion),
+        cmocka_unit_test(prefix_of_a_flag_is_unknown),
+        cmocka_unit_test(long_flag_name_is_cut_in_the_message),
+        cmocka_unit_test(missing_value_is_rejected),
+        cmocka_unit_test(unexpected_value_is_rejected),
+        cmocka_unit_test(invalid_value_is_rejected_with_its_flag_and_the_reason),
+        cmocka_unit_test(list_flag_accepts_a_thousand_values),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -106,7 +106,7 @@ static void a_timeout_is_a_duration_or_forever(void **state)
     refuses(bi_flag_parse_timeout, "90", "has no unit");
 }
 
-static void a_moment_is_counted_from_the_time_that_it_is(void **state)
+static void relative_time_starts_now(void **state)
 {
     (void)state;
     int64_t ms = 0;
@@ -157,7 +157,7 @@ static void a_state_is_one_of_five(void **state)
     }
 }
 
-static void a_text_is_what_it_is(void **state)
+static void text_is_kept_unchanged(void **state)
 {
     (void)state;
     const char *text = NULL;
@@ -174,10 +174,10 @@ int main(void)
         cmocka_unit_test(a_priority_has_32_bits),
         cmocka_unit_test(retries_are_a_number_or_unlimited),
         cmocka_unit_test(a_timeout_is_a_duration_or_forever),
-        cmocka_unit_test(a_moment_is_counted_from_the_time_that_it_is),
+        cmocka_unit_test(relative_time_starts_now),
         cmocka_unit_test(a_size_has_units_of_1024),
         cmocka_unit_test(a_state_is_one_of_five),
-        cmocka_unit_test(a_text_is_what_it_is),
+        cmocka_unit_test(text_is_kept_unchanged),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

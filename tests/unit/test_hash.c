@@ -20,7 +20,7 @@ static void the_hash_of_a_number_is_the_same_on_every_machine(void **state)
     assert_int_equal(bi_hash_u64(1), UINT64_C(0x5692161d100b05e5));
 }
 
-static void every_bit_of_a_number_reaches_about_half_of_the_hash(void **state)
+static void every_input_bit_changes_about_half_of_the_hash(void **state)
 {
     (void)state;
     for (unsigned bit = 0; bit < 64; bit++) {
@@ -64,7 +64,7 @@ static void the_hash_of_bytes_depends_on_seed_size_and_every_byte(void **state)
     }
 }
 
-static void nothing_has_a_hash_and_needs_no_bytes(void **state)
+static void empty_input_has_a_hash(void **state)
 {
     (void)state;
     assert_int_equal(bi_hash_bytes(5, NULL, 0), bi_hash_bytes(5, "", 0));
@@ -219,7 +219,7 @@ static void a_permutation_can_be_undone_at_every_size(void **state)
 }
 
 /* One number more changes half of the bits, and the distance of neighbours tells nothing. */
-static void neighbours_are_not_neighbours_any_more(void **state)
+static void adjacent_inputs_are_spread(void **state)
 {
     (void)state;
     const struct bi_hash_secret secret = {{10, 11}};
@@ -242,10 +242,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_same_number_has_the_same_hash_and_others_have_others),
         cmocka_unit_test(the_hash_of_a_number_is_the_same_on_every_machine),
-        cmocka_unit_test(every_bit_of_a_number_reaches_about_half_of_the_hash),
+        cmocka_unit_test(every_input_bit_changes_about_half_of_the_hash),
         cmocka_unit_test(the_hash_of_bytes_does_not_depend_on_where_they_lie),
         cmocka_unit_test(the_hash_of_bytes_depends_on_seed_size_and_every_byte),
-        cmocka_unit_test(nothing_has_a_hash_and_needs_no_bytes),
+        cmocka_unit_test(empty_input_has_a_hash),
         cmocka_unit_test(a_generator_repeats_itself_from_its_seed),
         cmocka_unit_test(a_random_number_is_below_its_limit),
         cmocka_unit_test(random_numbers_are_spread_evenly),
@@ -255,7 +255,7 @@ int main(void)
         cmocka_unit_test(ids_are_spread_by_the_secret),
         cmocka_unit_test(a_permutation_of_few_bits_has_every_number_once),
         cmocka_unit_test(a_permutation_can_be_undone_at_every_size),
-        cmocka_unit_test(neighbours_are_not_neighbours_any_more),
+        cmocka_unit_test(adjacent_inputs_are_spread),
     };
     return cmocka_run_group_tests_name("hash", tests, NULL, NULL);
 }

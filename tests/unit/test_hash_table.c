@@ -79,7 +79,7 @@ static void check(const struct fixture *f, uint32_t last)
         assert_int_equal(find(f, ref), f->in[ref]);
 }
 
-static void what_went_in_is_found_while_the_table_grows_and_shrinks(void **state)
+static void items_are_found_while_the_table_grows_and_shrinks(void **state)
 {
     struct fixture *f = *state;
     size_t empty = f->alloc.bytes;
@@ -118,7 +118,7 @@ static void random_inserts_and_removes_agree_with_an_array(void **state)
     check(f, 3000);
 }
 
-static void items_with_the_same_hash_live_in_one_chain(void **state)
+static void items_with_equal_hashes_share_a_chain(void **state)
 {
     struct fixture *f = *state;
     f->few = true;
@@ -133,7 +133,7 @@ static void items_with_the_same_hash_live_in_one_chain(void **state)
     check(f, 700);
 }
 
-static void without_memory_the_table_goes_on_with_longer_chains(void **state)
+static void table_works_with_longer_chains_without_memory(void **state)
 {
     struct fixture *f = *state;
     f->alloc.failing = true;
@@ -178,7 +178,7 @@ static void a_count_at_the_border_of_a_segment_does_not_allocate_again_and_again
 
 /* ---- walking ---- */
 
-static void a_place_is_the_hash_with_its_bits_reversed(void **state)
+static void position_is_the_bit_reversed_hash(void **state)
 {
     (void)state;
     assert_int_equal(bi_hash_table_position(1), UINT64_C(1) << 63);
@@ -251,7 +251,7 @@ static void churn(struct fixture *f, struct bi_random *random, uint64_t step, ui
     }
 }
 
-static void a_walk_visits_what_stays_once_while_others_come_and_go(void **state)
+static void walk_visits_remaining_items_once_while_others_change(void **state)
 {
     struct fixture *f = *state;
     static uint8_t visits[ITEMS];
@@ -283,16 +283,16 @@ static void a_walk_visits_what_stays_once_while_others_come_and_go(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(what_went_in_is_found_while_the_table_grows_and_shrinks),
+        TEST(items_are_found_while_the_table_grows_and_shrinks),
         TEST(random_inserts_and_removes_agree_with_an_array),
-        TEST(items_with_the_same_hash_live_in_one_chain),
-        TEST(without_memory_the_table_goes_on_with_longer_chains),
+        TEST(items_with_equal_hashes_share_a_chain),
+        TEST(table_works_with_longer_chains_without_memory),
         TEST(init_without_memory_fails_and_leaves_nothing),
         TEST(a_count_at_the_border_of_a_segment_does_not_allocate_again_and_again),
-        TEST(a_place_is_the_hash_with_its_bits_reversed),
+        TEST(position_is_the_bit_reversed_hash),
         TEST(a_walk_visits_every_item_exactly_once),
         TEST(a_walk_over_an_empty_table_ends),
-        TEST(a_walk_visits_what_stays_once_while_others_come_and_go),
+        TEST(walk_visits_remaining_items_once_while_others_change),
     };
     return cmocka_run_group_tests_name("table", tests, NULL, NULL);
 }

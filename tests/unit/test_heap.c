@@ -76,7 +76,7 @@ static void check(const struct fixture *f)
     }
 }
 
-static void numbers_come_out_sorted(void **state)
+static void numbers_are_popped_in_order(void **state)
 {
     struct fixture *f = *state;
     static uint64_t sorted[OWNERS];
@@ -92,7 +92,7 @@ static void numbers_come_out_sorted(void **state)
     assert_int_equal(f->heap.count, 0);
 }
 
-static void every_size_up_to_a_few_levels_comes_out_sorted(void **state)
+static void every_small_size_is_popped_in_order(void **state)
 {
     struct fixture *f = *state;
     struct bi_random random = {2};
@@ -170,7 +170,7 @@ static void pushes_removes_and_replaces_in_the_middle_keep_order_and_slots(void 
     }
 }
 
-static void room_that_is_reserved_makes_pushes_without_memory(void **state)
+static void reserved_room_lets_push_succeed_without_memory(void **state)
 {
     struct fixture *f = *state;
     assert_true(number_heap_reserve(&f->heap, &f->alloc, 1000));
@@ -181,7 +181,7 @@ static void room_that_is_reserved_makes_pushes_without_memory(void **state)
     assert_int_equal(f->heap.entries[0] >> 32, 1);
 }
 
-static void without_memory_reserve_fails_and_the_heap_stays(void **state)
+static void reserve_without_memory_fails_and_changes_nothing(void **state)
 {
     struct fixture *f = *state;
     f->counted.failing = true;
@@ -228,7 +228,7 @@ static void growth_of_an_empty_heap_with_room_loses_nothing_and_leaks_nothing(vo
     assert_int_equal(f->counted.blocks, 1);
 }
 
-static void trim_gives_memory_back_and_keeps_the_content(void **state)
+static void trim_frees_memory_and_keeps_the_content(void **state)
 {
     struct fixture *f = *state;
     for (uint32_t i = 0; i < 4000; i++)
@@ -245,7 +245,7 @@ static void trim_gives_memory_back_and_keeps_the_content(void **state)
         assert_int_equal(pop(f), entry_of(i, i));
 }
 
-static void trim_never_takes_room_that_owners_still_have(void **state)
+static void trim_keeps_reserved_room(void **state)
 {
     struct fixture *f = *state;
     assert_true(number_heap_reserve(&f->heap, &f->alloc, 4096));
@@ -255,7 +255,7 @@ static void trim_never_takes_room_that_owners_still_have(void **state)
     }
 }
 
-static void trim_without_memory_leaves_all_as_it_is(void **state)
+static void trim_without_memory_changes_nothing(void **state)
 {
     struct fixture *f = *state;
     assert_true(number_heap_reserve(&f->heap, &f->alloc, 1000));
@@ -271,16 +271,16 @@ static void trim_without_memory_leaves_all_as_it_is(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(numbers_come_out_sorted),
-        TEST(every_size_up_to_a_few_levels_comes_out_sorted),
+        TEST(numbers_are_popped_in_order),
+        TEST(every_small_size_is_popped_in_order),
         TEST(pushes_removes_and_replaces_in_the_middle_keep_order_and_slots),
-        TEST(room_that_is_reserved_makes_pushes_without_memory),
-        TEST(without_memory_reserve_fails_and_the_heap_stays),
+        TEST(reserved_room_lets_push_succeed_without_memory),
+        TEST(reserve_without_memory_fails_and_changes_nothing),
         TEST(growth_of_a_sparse_heap_keeps_its_content),
         TEST(growth_of_an_empty_heap_with_room_loses_nothing_and_leaks_nothing),
-        TEST(trim_gives_memory_back_and_keeps_the_content),
-        TEST(trim_never_takes_room_that_owners_still_have),
-        TEST(trim_without_memory_leaves_all_as_it_is),
+        TEST(trim_frees_memory_and_keeps_the_content),
+        TEST(trim_keeps_reserved_room),
+        TEST(trim_without_memory_changes_nothing),
     };
     return cmocka_run_group_tests_name("heap", tests, NULL, NULL);
 }

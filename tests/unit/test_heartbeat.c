@@ -96,7 +96,7 @@ static void a_lease_is_not_extended_when_the_time_limit_has_passed(void **state)
     assert_int_equal(touches(), before);
 }
 
-static void a_touch_that_failed_is_tried_again_soon(void **state)
+static void failed_touch_is_retried_soon(void **state)
 {
     (void)state;
     static const int codes[] = {BIDE_EIO, BIDE_EBUSY, BIDE_ENOMEM, BIDE_EUNKNOWN, BIDE_CLOSED};
@@ -117,7 +117,7 @@ static void a_touch_that_failed_is_tried_again_soon(void **state)
     assert_int_equal(background_fixture_reason(fixture, 0), BIDE_REASON_NONE);
 }
 
-static void a_lease_that_is_lost_is_told_to_its_handler_only(void **state)
+static void lost_lease_notifies_only_its_handler(void **state)
 {
     (void)state;
     limit(BIDE_FOREVER);
@@ -135,7 +135,7 @@ static void a_lease_that_is_lost_is_told_to_its_handler_only(void **state)
     assert_int_equal(last_touch().id, 1);
 }
 
-static void a_cancel_that_a_touch_tells_reaches_its_handler_only(void **state)
+static void cancel_reported_by_touch_notifies_only_its_handler(void **state)
 {
     (void)state;
     limit(BIDE_FOREVER);
@@ -148,7 +148,7 @@ static void a_cancel_that_a_touch_tells_reaches_its_handler_only(void **state)
     assert_int_equal(background_fixture_context(fixture, 1)->lease_end, start + THIRD + TTR_US);
 }
 
-static void an_answer_that_comes_when_the_slot_has_another_job_changes_nothing(void **state)
+static void touch_reply_for_a_previous_job_is_ignored(void **state)
 {
     (void)state;
     limit(BIDE_FOREVER);
@@ -164,7 +164,7 @@ static void an_answer_that_comes_when_the_slot_has_another_job_changes_nothing(v
     assert_int_equal(background_fixture_context(fixture, 0)->lease_end, second + TTR_US);
 }
 
-static void a_touch_that_is_under_way_does_not_keep_the_keeper_awake(void **state)
+static void pending_touch_does_not_wake_the_background_thread(void **state)
 {
     (void)state;
     limit(BIDE_FOREVER);
@@ -183,7 +183,7 @@ static void a_touch_that_is_under_way_does_not_keep_the_keeper_awake(void **stat
     assert_true(stub_release(fixture->stub, BIDE_OP_TOUCH_MANY, BIDE_OK));
 }
 
-static void a_lease_that_nobody_could_extend_is_lost_by_the_clock(void **state)
+static void unextended_lease_is_lost_by_the_clock(void **state)
 {
     (void)state;
     limit(BIDE_FOREVER);
@@ -196,7 +196,7 @@ static void a_lease_that_nobody_could_extend_is_lost_by_the_clock(void **state)
     assert_true(stub_release(fixture->stub, BIDE_OP_TOUCH_MANY, BIDE_EIO));
 }
 
-static void a_keeper_that_comes_when_all_is_over_has_nothing_more_to_do(void **state)
+static void late_background_thread_sends_nothing(void **state)
 {
     (void)state;
     limit(2 * TTR_MS);
@@ -206,7 +206,7 @@ static void a_keeper_that_comes_when_all_is_over_has_nothing_more_to_do(void **s
     assert_int_equal(background_fixture_count(fixture, BIDE_WORK_OVERRAN, 1), 1);
 }
 
-static void only_the_last_line_of_progress_is_sent_and_the_lease_stays(void **state)
+static void only_the_latest_progress_is_sent_without_extension(void **state)
 {
     (void)state;
     int64_t start = background_fixture_begin(fixture, 0, stub_job(1, TTR_MS));
@@ -225,7 +225,7 @@ static void only_the_last_line_of_progress_is_sent_and_the_lease_stays(void **st
     assert_int_equal(touches(), 1);
 }
 
-static void progress_that_was_not_taken_is_sent_again(void **state)
+static void rejected_progress_is_resent(void **state)
 {
     (void)state;
     background_fixture_begin(fixture, 0, stub_job(1, TTR_MS));
@@ -239,7 +239,7 @@ static void progress_that_was_not_taken_is_sent_again(void **state)
     assert_string_equal(last_touch().text, "half");
 }
 
-static void progress_goes_along_when_the_lease_is_extended(void **state)
+static void lease_extension_carries_progress(void **state)
 {
     (void)state;
     limit(BIDE_FOREVER);
@@ -252,7 +252,7 @@ static void progress_goes_along_when_the_lease_is_extended(void **state)
     assert_int_equal(last_touch().delay_ms, 0);
 }
 
-static void times_as_long_as_there_are_do_not_overflow(void **state)
+static void longest_times_do_not_overflow(void **state)
 {
     (void)state;
     limit(BIDE_TIME_MAX_MS);
@@ -287,17 +287,17 @@ int main(void)
         T(the_leases_of_all_running_handlers_are_extended_by_one_call),
         T(a_handler_without_a_time_limit_has_its_ttr_and_no_more),
         T(a_lease_is_not_extended_when_the_time_limit_has_passed),
-        T(a_touch_that_failed_is_tried_again_soon),
-        T(a_lease_that_is_lost_is_told_to_its_handler_only),
-        T(a_cancel_that_a_touch_tells_reaches_its_handler_only),
-        T(an_answer_that_comes_when_the_slot_has_another_job_changes_nothing),
-        T(a_touch_that_is_under_way_does_not_keep_the_keeper_awake),
-        T(a_lease_that_nobody_could_extend_is_lost_by_the_clock),
-        T(a_keeper_that_comes_when_all_is_over_has_nothing_more_to_do),
-        T(only_the_last_line_of_progress_is_sent_and_the_lease_stays),
-        T(progress_that_was_not_taken_is_sent_again),
-        T(progress_goes_along_when_the_lease_is_extended),
-        T(times_as_long_as_there_are_do_not_overflow),
+        T(failed_touch_is_retried_soon),
+        T(lost_lease_notifies_only_its_handler),
+        T(cancel_reported_by_touch_notifies_only_its_handler),
+        T(touch_reply_for_a_previous_job_is_ignored),
+        T(pending_touch_does_not_wake_the_background_thread),
+        T(unextended_lease_is_lost_by_the_clock),
+        T(late_background_thread_sends_nothing),
+        T(only_the_latest_progress_is_sent_without_extension),
+        T(rejected_progress_is_resent),
+        T(lease_extension_carries_progress),
+        T(longest_times_do_not_overflow),
         T(a_ttr_of_a_millisecond_is_extended_within_it),
 #undef T
     };

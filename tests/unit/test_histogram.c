@@ -12,7 +12,7 @@ static struct histogram *new_histogram(void)
     return histogram;
 }
 
-static void of_none_everything_is_zero(void **state)
+static void empty_histogram_is_zero(void **state)
 {
     (void)state;
     struct histogram *histogram = new_histogram();
@@ -22,7 +22,7 @@ static void of_none_everything_is_zero(void **state)
     free(histogram);
 }
 
-static void of_one_everything_is_that_one(void **state)
+static void all_quantiles_of_one_value_are_that_value(void **state)
 {
     (void)state;
     static const uint64_t durations[] = {0, 1, 31, 32, 33, 1000, 123456789, UINT64_MAX};
@@ -66,7 +66,7 @@ static void long_durations_are_right_to_a_thirtieth_and_never_too_short(void **s
     }
 }
 
-static void several_become_one(void **state)
+static void histograms_can_be_merged(void **state)
 {
     (void)state;
     struct histogram *all = new_histogram(), *left = new_histogram(), *right = new_histogram();
@@ -84,11 +84,11 @@ static void several_become_one(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(of_none_everything_is_zero),
-        cmocka_unit_test(of_one_everything_is_that_one),
+        cmocka_unit_test(empty_histogram_is_zero),
+        cmocka_unit_test(all_quantiles_of_one_value_are_that_value),
         cmocka_unit_test(short_durations_are_exact),
         cmocka_unit_test(long_durations_are_right_to_a_thirtieth_and_never_too_short),
-        cmocka_unit_test(several_become_one),
+        cmocka_unit_test(histograms_can_be_merged),
     };
     return cmocka_run_group_tests_name("spread", tests, NULL, NULL);
 }

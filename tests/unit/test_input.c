@@ -81,7 +81,7 @@ static void lines_come_without_their_newlines(void **state)
     assert_int_equal(input.number, 2);
 }
 
-static void what_is_left_at_the_end_is_a_line(void **state)
+static void last_line_needs_no_newline(void **state)
 {
     (void)state;
     GIVE("one\ntwo");
@@ -92,7 +92,7 @@ static void what_is_left_at_the_end_is_a_line(void **state)
     is_now(BI_INPUT_EOF);
 }
 
-static void an_input_without_anything_has_no_lines(void **state)
+static void empty_input_has_no_lines(void **state)
 {
     (void)state;
     is_now(BI_INPUT_NEED_MORE);
@@ -113,7 +113,7 @@ static void an_empty_line_is_a_line(void **state)
     is_now(BI_INPUT_EOF);
 }
 
-static void nothing_but_the_separator_means_anything(void **state)
+static void only_the_separator_is_special(void **state)
 {
     (void)state;
     GIVE("a\r\n\0b\xff\n \t\n");
@@ -148,7 +148,7 @@ static void a_line_may_come_byte_by_byte(void **state)
 
 /* ---- the limit ---- */
 
-static void a_line_as_long_as_the_limit_comes(void **state)
+static void line_of_the_maximum_length_is_returned(void **state)
 {
     (void)state;
     char line[101];
@@ -158,7 +158,7 @@ static void a_line_as_long_as_the_limit_comes(void **state)
     comes(line, 100);
 }
 
-static void one_byte_more_is_too_long_and_the_next_line_follows(void **state)
+static void line_over_the_limit_is_followed_by_the_next(void **state)
 {
     (void)state;
     char line[102];
@@ -172,7 +172,7 @@ static void one_byte_more_is_too_long_and_the_next_line_follows(void **state)
     assert_int_equal(input.number, 2);
 }
 
-static void a_long_line_is_not_kept(void **state)
+static void overlong_line_is_discarded(void **state)
 {
     (void)state;
     static char much[4096];
@@ -206,7 +206,7 @@ static void a_last_line_may_be_too_long(void **state)
 #define BYTES 20000
 
 /* Compares with strchr on the whole text. */
-static void lines_are_the_same_however_they_are_cut(void **state)
+static void lines_do_not_depend_on_read_sizes(void **state)
 {
     (void)state;
     static char text[BYTES + 1];
@@ -236,7 +236,7 @@ static void lines_are_the_same_however_they_are_cut(void **state)
 
 /* ---- reading ---- */
 
-static void a_descriptor_that_is_none_cannot_be_read(void **state)
+static void invalid_descriptor_cannot_be_read(void **state)
 {
     (void)state;
     bide_buf *whole = NULL;
@@ -271,18 +271,18 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(lines_come_without_their_newlines),
-        TEST(what_is_left_at_the_end_is_a_line),
-        TEST(an_input_without_anything_has_no_lines),
+        TEST(last_line_needs_no_newline),
+        TEST(empty_input_has_no_lines),
         TEST(an_empty_line_is_a_line),
-        TEST(nothing_but_the_separator_means_anything),
+        TEST(only_the_separator_is_special),
         TEST(pieces_may_end_with_a_nul),
         TEST(a_line_may_come_byte_by_byte),
-        TEST(a_line_as_long_as_the_limit_comes),
-        TEST(one_byte_more_is_too_long_and_the_next_line_follows),
-        TEST(a_long_line_is_not_kept),
+        TEST(line_of_the_maximum_length_is_returned),
+        TEST(line_over_the_limit_is_followed_by_the_next),
+        TEST(overlong_line_is_discarded),
         TEST(a_last_line_may_be_too_long),
-        TEST(lines_are_the_same_however_they_are_cut),
-        TEST(a_descriptor_that_is_none_cannot_be_read),
+        TEST(lines_do_not_depend_on_read_sizes),
+        TEST(invalid_descriptor_cannot_be_read),
         TEST(a_whole_input_has_all_its_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

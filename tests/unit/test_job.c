@@ -54,7 +54,7 @@ static const struct {
     {BIDE_STATE_DONE, BIDE_STATE_DONE, "update to another topic"},
 };
 
-static void the_legal_changes_of_state_are_those_that_an_op_makes(void **state)
+static void legal_transitions_are_those_of_ops(void **state)
 {
     (void)state;
     for (size_t i = 0; i < COUNT_OF(pairs); i++)
@@ -63,7 +63,7 @@ static void the_legal_changes_of_state_are_those_that_an_op_makes(void **state)
                      pairs[i].by != NULL ? pairs[i].by : "no op does it");
 }
 
-static void the_list_above_has_every_pair_once(void **state)
+static void table_has_every_pair_of_states_once(void **state)
 {
     (void)state;
     bool seen[STATES][STATES] = {{false}};
@@ -83,8 +83,8 @@ static void a_job_is_as_small_as_its_header_says(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_legal_changes_of_state_are_those_that_an_op_makes),
-        cmocka_unit_test(the_list_above_has_every_pair_once),
+        cmocka_unit_test(legal_transitions_are_those_of_ops),
+        cmocka_unit_test(table_has_every_pair_of_states_once),
         cmocka_unit_test(a_job_is_as_small_as_its_header_says),
     };
     return cmocka_run_group_tests_name("job", tests, NULL, NULL);

@@ -109,7 +109,7 @@ static void check_back(const bide_job *job)
     free(text);
 }
 
-static void every_field_comes_back(void **state)
+static void every_field_round_trips(void **state)
 {
     (void)state;
     bide_job job = full_job();
@@ -117,7 +117,7 @@ static void every_field_comes_back(void **state)
 }
 
 /* A field that the table does not have would be lost. */
-static void the_table_has_every_byte_of_a_job(void **state)
+static void field_table_covers_every_byte_of_a_job(void **state)
 {
     (void)state;
     char bytes[offsetof(bide_job, bufs_)] = {0};
@@ -140,7 +140,7 @@ static void the_table_has_every_byte_of_a_job(void **state)
     assert_int_equal(bare, 1 + 4 + 4 + 7);
 }
 
-static void each_state_comes_back(void **state)
+static void each_state_round_trips(void **state)
 {
     (void)state;
     bide_job job = full_job();
@@ -150,7 +150,7 @@ static void each_state_comes_back(void **state)
     }
 }
 
-static void bytes_of_any_kind_come_back(void **state)
+static void bytes_of_any_kind_round_trip(void **state)
 {
     (void)state;
     static const struct {
@@ -184,7 +184,7 @@ static void bytes_of_any_kind_come_back(void **state)
     }
 }
 
-static void every_pair_of_bytes_comes_back(void **state)
+static void every_pair_of_bytes_round_trips(void **state)
 {
     (void)state;
     for (unsigned i = 0; i < 65536; i += 7) {
@@ -205,7 +205,7 @@ static void check_text(const bide_job *job, const char *expected)
     free(text);
 }
 
-static void what_a_job_does_not_have_is_left_out(void **state)
+static void absent_fields_are_omitted(void **state)
 {
     (void)state;
     bide_job job = {.id = 12,
@@ -231,7 +231,7 @@ static bool has(const bide_job *job, const char *part)
     return there;
 }
 
-static void a_body_that_was_not_asked_for_is_only_counted(void **state)
+static void unrequested_body_has_only_its_size(void **state)
 {
     (void)state;
     bide_job job = full_job();
@@ -285,7 +285,7 @@ void *__wrap_malloc(size_t size)
     return fails_malloc ? NULL : __real_malloc(size);
 }
 
-static void base64_without_memory_is_not_called_wrong(void **state)
+static void base64_without_memory_is_not_reported_as_invalid(void **state)
 {
     (void)state;
     char error[BI_ERRMSG_SIZE];
@@ -336,7 +336,7 @@ static void check_value(const char *name, const char *value, const char *part)
     refused_with(text, part);
 }
 
-static void what_is_no_job_is_refused(void **state)
+static void invalid_jobs_are_rejected(void **state)
 {
     (void)state;
     refused_with("", "not JSON");
@@ -353,7 +353,7 @@ static void what_is_no_job_is_refused(void **state)
     refused_with("{\"topic\":\"a\",\"body\":\"x\",\"state\":\"delayed\"}", "run_at_ms");
 }
 
-static void unknown_names_are_refused(void **state)
+static void unknown_names_are_rejected(void **state)
 {
     (void)state;
     check_value("colour", "1", "unknown name \"colour\"");
@@ -366,7 +366,7 @@ static void unknown_names_are_refused(void **state)
     check_value("keys", "\"\"", "unknown name \"keys\"");
 }
 
-static void values_of_another_type_are_refused(void **state)
+static void values_of_another_type_are_rejected(void **state)
 {
     (void)state;
     check_value("id", "\"1\"", "whole number");
@@ -385,7 +385,7 @@ static void values_of_another_type_are_refused(void **state)
     refused_with("{\"topic\":\"a\\u0000\",\"body\":\"x\"}", "\"topic\"");
 }
 
-static void what_no_job_can_have_is_refused(void **state)
+static void out_of_range_values_are_rejected(void **state)
 {
     (void)state;
     check_value("id", "-1", "\"id\" is -1");
@@ -400,7 +400,7 @@ static void what_no_job_can_have_is_refused(void **state)
     check_value("key", "\"\"", "\"key\" has 0 bytes");
 }
 
-static void bytes_said_twice_or_wrongly_are_refused(void **state)
+static void duplicate_or_invalid_bytes_are_rejected(void **state)
 {
     (void)state;
     check_value("body_base64", "\"eA==\"", "twice");
@@ -459,22 +459,22 @@ static void topics_and_figures_have_all_their_numbers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_field_comes_back),
-        cmocka_unit_test(the_table_has_every_byte_of_a_job),
-        cmocka_unit_test(each_state_comes_back),
-        cmocka_unit_test(bytes_of_any_kind_come_back),
-        cmocka_unit_test(every_pair_of_bytes_comes_back),
-        cmocka_unit_test(what_a_job_does_not_have_is_left_out),
-        cmocka_unit_test(a_body_that_was_not_asked_for_is_only_counted),
+        cmocka_unit_test(every_field_round_trips),
+        cmocka_unit_test(field_table_covers_every_byte_of_a_job),
+        cmocka_unit_test(each_state_round_trips),
+        cmocka_unit_test(bytes_of_any_kind_round_trip),
+        cmocka_unit_test(every_pair_of_bytes_round_trips),
+        cmocka_unit_test(absent_fields_are_omitted),
+        cmocka_unit_test(unrequested_body_has_only_its_size),
         cmocka_unit_test(what_is_not_utf8_is_base64),
         cmocka_unit_test(no_retries_and_no_limit_are_different),
-        cmocka_unit_test(base64_without_memory_is_not_called_wrong),
+        cmocka_unit_test(base64_without_memory_is_not_reported_as_invalid),
         cmocka_unit_test(a_topic_and_a_body_are_enough),
-        cmocka_unit_test(what_is_no_job_is_refused),
-        cmocka_unit_test(unknown_names_are_refused),
-        cmocka_unit_test(values_of_another_type_are_refused),
-        cmocka_unit_test(what_no_job_can_have_is_refused),
-        cmocka_unit_test(bytes_said_twice_or_wrongly_are_refused),
+        cmocka_unit_test(invalid_jobs_are_rejected),
+        cmocka_unit_test(unknown_names_are_rejected),
+        cmocka_unit_test(values_of_another_type_are_rejected),
+        cmocka_unit_test(out_of_range_values_are_rejected),
+        cmocka_unit_test(duplicate_or_invalid_bytes_are_rejected),
         cmocka_unit_test(keys_and_progress_have_their_limits),
         cmocka_unit_test(topics_and_figures_have_all_their_numbers),
     };

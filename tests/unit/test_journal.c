@@ -40,7 +40,7 @@ static const struct bi_record *record_of(const struct bi_batch *batch, uint64_t 
 
 /* ---- holding ---- */
 
-static void a_change_holds_for_the_batch_that_gathers(void **state)
+static void change_is_held_for_the_open_batch(void **state)
 {
     (void)state;
     bide_op op = put_op("a");
@@ -54,7 +54,7 @@ static void a_change_holds_for_the_batch_that_gathers(void **state)
     assert_int_equal(hold_of(&op, BIDE_OK), gathering + 1);
 }
 
-static void whoever_sees_a_change_holds_with_it(void **state)
+static void op_that_sees_a_change_is_held_with_it(void **state)
 {
     (void)state;
     uint64_t id = put(&w, "a");
@@ -79,7 +79,7 @@ static void whoever_sees_a_change_holds_with_it(void **state)
     bide_job_clear(&job);
 }
 
-static void what_is_stored_holds_nobody(void **state)
+static void stored_state_holds_no_op(void **state)
 {
     (void)state;
     uint64_t id = put(&w, "a");
@@ -100,7 +100,7 @@ static void what_is_stored_holds_nobody(void **state)
     assert_int_equal(hold_of(&unknown, BIDE_NOT_FOUND), 0);
 }
 
-static void what_is_in_flight_holds_for_the_flying_batch(void **state)
+static void change_in_flight_is_held_for_its_batch(void **state)
 {
     (void)state;
     uint64_t id = put(&w, "a");
@@ -122,7 +122,7 @@ static void what_is_in_flight_holds_for_the_flying_batch(void **state)
     bide_job_clear(&job);
 }
 
-static void a_refusal_because_of_a_key_holds_with_its_holder(void **state)
+static void key_conflict_is_held_with_the_holder_of_the_key(void **state)
 {
     (void)state;
     put_keyed(&w, "a", "key");
@@ -135,7 +135,7 @@ static void a_refusal_because_of_a_key_holds_with_its_holder(void **state)
     assert_int_equal(hold_of(&op, BIDE_EXISTS), 0);
 }
 
-static void a_waiting_call_that_is_given_a_new_job_holds_with_it(void **state)
+static void waiting_call_is_held_with_the_put_that_serves_it(void **state)
 {
     (void)state;
     bide_slice name = text("a");
@@ -153,7 +153,7 @@ static void a_waiting_call_that_is_given_a_new_job_holds_with_it(void **state)
     bide_job_clear(&job);
 }
 
-static void the_first_token_of_all_holds_for_the_batch_that_stores_the_limit(void **state)
+static void first_token_is_held_for_the_batch_that_stores_its_limit(void **state)
 {
     (void)state;
     core_fixture_close(&w);
@@ -242,7 +242,7 @@ static void a_stored_job_is_updated_without_its_body_and_removed_by_its_id(void 
     commit_sealed(&w, &batch);
 }
 
-static void a_job_made_and_removed_in_one_batch_is_not_written(void **state)
+static void job_inserted_and_removed_in_one_batch_is_not_written(void **state)
 {
     (void)state;
     uint64_t id = put(&w, "a");
@@ -253,7 +253,7 @@ static void a_job_made_and_removed_in_one_batch_is_not_written(void **state)
     commit_sealed(&w, &batch);
 }
 
-static void a_job_removed_while_its_insert_flies_is_removed_by_the_next_batch(void **state)
+static void job_removed_during_its_insert_is_removed_by_the_next_batch(void **state)
 {
     (void)state;
     uint64_t id = put(&w, "a");
@@ -316,7 +316,7 @@ static void a_reserve_with_a_retry_limit_is_written_as_started(void **state)
     commit_sealed(&w, &batch);
 }
 
-static void a_timeout_that_counts_is_written_behind(void **state)
+static void counted_timeout_is_written_later(void **state)
 {
     (void)state;
     uint64_t id = put(&w, "a");
@@ -329,7 +329,7 @@ static void a_timeout_that_counts_is_written_behind(void **state)
     commit_sealed(&w, &batch);
 }
 
-static void a_pause_is_written_as_a_moment_of_the_wall_clock(void **state)
+static void pause_is_written_as_a_wall_clock_time(void **state)
 {
     (void)state;
     assert_int_equal(run_topic_op(&w, BIDE_OP_PAUSE, "a", 1000), BIDE_OK);
@@ -380,7 +380,7 @@ static void a_replaced_job_and_its_successor_are_in_one_batch(void **state)
     commit_sealed(&w, &batch);
 }
 
-static void without_a_journal_nothing_is_held(void **state)
+static void without_a_journal_no_op_is_held(void **state)
 {
     (void)state;
     core_fixture_close(&w);
@@ -395,25 +395,25 @@ static void without_a_journal_nothing_is_held(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(a_change_holds_for_the_batch_that_gathers),
-        TEST(whoever_sees_a_change_holds_with_it),
-        TEST(what_is_stored_holds_nobody),
-        TEST(what_is_in_flight_holds_for_the_flying_batch),
-        TEST(a_refusal_because_of_a_key_holds_with_its_holder),
-        TEST(a_waiting_call_that_is_given_a_new_job_holds_with_it),
-        TEST(the_first_token_of_all_holds_for_the_batch_that_stores_the_limit),
+        TEST(change_is_held_for_the_open_batch),
+        TEST(op_that_sees_a_change_is_held_with_it),
+        TEST(stored_state_holds_no_op),
+        TEST(change_in_flight_is_held_for_its_batch),
+        TEST(key_conflict_is_held_with_the_holder_of_the_key),
+        TEST(waiting_call_is_held_with_the_put_that_serves_it),
+        TEST(first_token_is_held_for_the_batch_that_stores_its_limit),
         TEST(a_new_job_is_inserted_with_its_body_and_everything),
         TEST(a_stored_job_is_updated_without_its_body_and_removed_by_its_id),
-        TEST(a_job_made_and_removed_in_one_batch_is_not_written),
-        TEST(a_job_removed_while_its_insert_flies_is_removed_by_the_next_batch),
+        TEST(job_inserted_and_removed_in_one_batch_is_not_written),
+        TEST(job_removed_during_its_insert_is_removed_by_the_next_batch),
         TEST(a_job_changed_many_times_is_written_once_as_it_is_at_the_end),
         TEST(neither_a_plain_reserve_nor_a_touch_nor_the_end_of_a_delay_is_written),
         TEST(a_reserve_with_a_retry_limit_is_written_as_started),
-        TEST(a_timeout_that_counts_is_written_behind),
-        TEST(a_pause_is_written_as_a_moment_of_the_wall_clock),
+        TEST(counted_timeout_is_written_later),
+        TEST(pause_is_written_as_a_wall_clock_time),
         TEST(a_moved_job_is_written_with_its_new_topic),
         TEST(a_replaced_job_and_its_successor_are_in_one_batch),
-        TEST(without_a_journal_nothing_is_held),
+        TEST(without_a_journal_no_op_is_held),
     };
     return cmocka_run_group_tests_name("journal", tests, NULL, NULL);
 }

@@ -6,7 +6,7 @@
 
 /* ---- how large ---- */
 
-static void a_batch_takes_no_more_changes_than_it_may(void **state)
+static void batch_changes_are_bounded(void **state)
 {
     (void)state;
     uint64_t ids[5];
@@ -29,7 +29,7 @@ static void a_batch_takes_no_more_changes_than_it_may(void **state)
     assert_false(bi_journal_is_dirty(w.core));
 }
 
-static void a_batch_takes_no_more_bytes_than_it_may(void **state)
+static void batch_bytes_are_bounded(void **state)
 {
     (void)state;
     reopen_with(0, 1000);
@@ -88,7 +88,7 @@ static void a_job_changed_often_counts_once_in_a_batch(void **state)
     assert_false(bi_journal_is_dirty(w.core));
 }
 
-static void a_job_made_and_removed_in_one_batch_leaves_an_empty_one(void **state)
+static void insert_and_remove_in_one_batch_leave_it_empty(void **state)
 {
     (void)state;
     uint64_t id = put(&w, "a");
@@ -97,7 +97,7 @@ static void a_job_made_and_removed_in_one_batch_leaves_an_empty_one(void **state
     assert_int_equal(hold_of(id), 0);
 }
 
-static void what_time_changes_comes_in_batches_too(void **state)
+static void timed_changes_are_batched(void **state)
 {
     (void)state;
     for (int i = 0; i < 5; i++)
@@ -144,7 +144,7 @@ static void a_finish_and_the_jobs_that_it_reserves_have_room_in_their_batch(void
     assert_false(bi_journal_is_dirty(w.core));
 }
 
-static void many_put_at_once_are_never_parted_and_a_purge_may_be(void **state)
+static void put_many_is_one_batch_and_purge_may_be_several(void **state)
 {
     (void)state;
     bide_put_item items[5];
@@ -265,7 +265,7 @@ static void each_batch_has_the_pause_as_it_was_at_its_end(void **state)
 
 /* ---- one step is one batch ---- */
 
-static void a_replaced_job_and_its_successor_are_never_parted(void **state)
+static void replaced_job_and_successor_are_in_one_batch_always(void **state)
 {
     (void)state;
     for (uint32_t jobs = 1; jobs <= 3; jobs++) {
@@ -295,7 +295,7 @@ static void a_replaced_job_and_its_successor_are_never_parted(void **state)
     }
 }
 
-static void a_job_replaced_again_and_again_is_stored_once_at_any_time(void **state)
+static void repeatedly_replaced_job_is_stored_once(void **state)
 {
     (void)state;
     uint64_t last = 0;
@@ -316,7 +316,7 @@ static void a_job_replaced_again_and_again_is_stored_once_at_any_time(void **sta
 
 /* ---- events ---- */
 
-static void events_are_told_batch_by_batch(void **state)
+static void events_are_released_by_batch(void **state)
 {
     (void)state;
     bide_op subscribe = {.kind = BIDE_OP_SUBSCRIBE};
@@ -340,21 +340,21 @@ static void events_are_told_batch_by_batch(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(a_batch_takes_no_more_changes_than_it_may),
-        TEST(a_batch_takes_no_more_bytes_than_it_may),
+        TEST(batch_changes_are_bounded),
+        TEST(batch_bytes_are_bounded),
         TEST(a_body_larger_than_a_batch_is_alone_in_one),
         TEST(changes_without_bodies_have_no_bytes),
         TEST(a_job_changed_often_counts_once_in_a_batch),
-        TEST(a_job_made_and_removed_in_one_batch_leaves_an_empty_one),
-        TEST(what_time_changes_comes_in_batches_too),
+        TEST(insert_and_remove_in_one_batch_leave_it_empty),
+        TEST(timed_changes_are_batched),
         TEST(a_finish_and_the_jobs_that_it_reserves_have_room_in_their_batch),
-        TEST(many_put_at_once_are_never_parted_and_a_purge_may_be),
+        TEST(put_many_is_one_batch_and_purge_may_be_several),
         TEST(each_batch_has_the_job_as_it_was_at_its_end),
         TEST(a_job_removed_in_a_later_batch_is_inserted_first),
         TEST(each_batch_has_the_pause_as_it_was_at_its_end),
-        TEST(a_replaced_job_and_its_successor_are_never_parted),
-        TEST(a_job_replaced_again_and_again_is_stored_once_at_any_time),
-        TEST(events_are_told_batch_by_batch),
+        TEST(replaced_job_and_successor_are_in_one_batch_always),
+        TEST(repeatedly_replaced_job_is_stored_once),
+        TEST(events_are_released_by_batch),
     };
     return cmocka_run_group_tests_name("batches", tests, NULL, NULL);
 }

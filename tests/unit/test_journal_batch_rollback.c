@@ -50,7 +50,7 @@ static void a_rollback_undoes_all_batches_that_wait(void **state)
     }
 }
 
-static void what_was_stored_before_stays(void **state)
+static void rollback_keeps_stored_batches(void **state)
 {
     (void)state;
     uint64_t id = change_in_batches();
@@ -122,7 +122,7 @@ static void pauses_are_undone_to_the_last_one_stored(void **state)
     assert_int_equal(stats.pause_left_ms, 1000);
 }
 
-static void a_key_passed_on_through_batches_comes_back_to_its_holder(void **state)
+static void rollback_returns_a_key_to_its_stored_holder(void **state)
 {
     (void)state;
     uint64_t old = put_keyed(&w, "a", "key");
@@ -181,7 +181,7 @@ static void very_many_batches_are_undone_at_once(void **state)
 
 /* ---- out of memory ---- */
 
-static void a_batch_that_cannot_be_sealed_waits_on(void **state)
+static void batch_that_cannot_be_sealed_stays_open(void **state)
 {
     (void)state;
     for (int i = 0; i < 5; i++)
@@ -198,7 +198,7 @@ static void a_batch_that_cannot_be_sealed_waits_on(void **state)
     commit_count(1);
 }
 
-static void wherever_memory_lacks_a_step_is_whole_or_has_not_happened(void **state)
+static void failed_allocation_leaves_each_step_atomic(void **state)
 {
     (void)state;
     uint64_t failed = 1;
@@ -241,14 +241,14 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_rollback_undoes_all_batches_that_wait),
-        TEST(what_was_stored_before_stays),
+        TEST(rollback_keeps_stored_batches),
         TEST(calls_are_cancelled_between_the_slices),
         TEST(pauses_are_undone_to_the_last_one_stored),
-        TEST(a_key_passed_on_through_batches_comes_back_to_its_holder),
+        TEST(rollback_returns_a_key_to_its_stored_holder),
         TEST(when_very_many_batches_wait_the_last_one_grows),
         TEST(very_many_batches_are_undone_at_once),
-        TEST(a_batch_that_cannot_be_sealed_waits_on),
-        TEST(wherever_memory_lacks_a_step_is_whole_or_has_not_happened),
+        TEST(batch_that_cannot_be_sealed_stays_open),
+        TEST(failed_allocation_leaves_each_step_atomic),
     };
     return cmocka_run_group_tests_name("batches_undo", tests, NULL, NULL);
 }

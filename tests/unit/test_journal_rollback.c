@@ -107,7 +107,7 @@ static void a_put_is_undone_with_its_topic(void **state)
     assert_true(put_keyed(&w, "a", "key") > id);
 }
 
-static void a_delete_is_undone_and_the_lease_is_good(void **state)
+static void undone_delete_keeps_the_lease_valid(void **state)
 {
     (void)state;
     uint64_t id = put_keyed(&w, "a", "key");
@@ -120,7 +120,7 @@ static void a_delete_is_undone_and_the_lease_is_good(void **state)
     assert_int_equal(run_lease_op(&w, BIDE_OP_DELETE, id, token), BIDE_OK);
 }
 
-static void a_lease_that_came_back_ends_at_its_time(void **state)
+static void restored_lease_expires_at_its_time(void **state)
 {
     (void)state;
     uint64_t id = put(&w, "a");
@@ -334,7 +334,7 @@ static void an_expiry_that_was_not_stored_happens_again(void **state)
     assert_int_equal(state_of(&w, id), BIDE_STATE_GONE);
 }
 
-static void a_delay_that_ended_meanwhile_ends_again(void **state)
+static void delay_ended_before_the_rollback_ends_again(void **state)
 {
     (void)state;
     uint64_t id = put_delayed(&w, "a", 1000);
@@ -373,7 +373,7 @@ static void a_timeout_that_was_not_stored_is_counted_once(void **state)
     bide_job_clear(&job);
 }
 
-static void a_reserve_that_is_written_is_undone_and_one_that_is_not_stays(void **state)
+static void written_reserve_is_undone_and_unwritten_is_kept(void **state)
 {
     (void)state;
     uint64_t limited = put_limited(&w, "a", 3);
@@ -416,7 +416,7 @@ static int64_t pause_of(const char *topic)
     return stats.pause_ms;
 }
 
-static void a_pause_that_came_back_is_as_long_as_it_was_asked_for(void **state)
+static void restored_pause_has_its_original_length(void **state)
 {
     (void)state;
     assert_int_equal(run_topic_op(&w, BIDE_OP_PAUSE, "a", 10000), BIDE_OK);
@@ -461,7 +461,7 @@ static void the_second_batch_alone_is_undone_when_the_first_was_stored(void **st
     assert_int_equal(state_of(&w, id), BIDE_STATE_READY);
 }
 
-static void what_changed_again_after_a_commit_goes_back_to_that_commit(void **state)
+static void change_after_a_commit_is_undone_to_that_commit(void **state)
 {
     (void)state;
     uint64_t id = put(&w, "a");
@@ -479,7 +479,7 @@ static void what_changed_again_after_a_commit_goes_back_to_that_commit(void **st
 }
 
 /* So many, and so mixed, that the places in the list are not looked for one by one. */
-static void many_that_left_in_any_order_come_back_in_their_own(void **state)
+static void jobs_removed_in_any_order_are_restored_in_order(void **state)
 {
     (void)state;
     enum { MANY = 6000 };
@@ -497,7 +497,7 @@ static void many_that_left_in_any_order_come_back_in_their_own(void **state)
         reserve_expected(&w, "a", id);
 }
 
-static void what_is_done_after_a_rollback_is_stored_by_the_next_commit(void **state)
+static void change_after_a_rollback_is_stored_by_the_next_commit(void **state)
 {
     (void)state;
     uint64_t id = put(&w, "a");
@@ -524,8 +524,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_put_is_undone_with_its_topic),
-        TEST(a_delete_is_undone_and_the_lease_is_good),
-        TEST(a_lease_that_came_back_ends_at_its_time),
+        TEST(undone_delete_keeps_the_lease_valid),
+        TEST(restored_lease_expires_at_its_time),
         TEST(release_fail_bury_and_done_are_undone),
         TEST(burials_keep_their_order),
         TEST(a_kick_of_delayed_jobs_is_undone),
@@ -536,16 +536,16 @@ int main(void)
         TEST(a_cancel_mark_and_a_restore_are_undone),
         TEST(results_keep_their_order_and_retention),
         TEST(an_expiry_that_was_not_stored_happens_again),
-        TEST(a_delay_that_ended_meanwhile_ends_again),
+        TEST(delay_ended_before_the_rollback_ends_again),
         TEST(a_timeout_that_was_not_stored_is_counted_once),
-        TEST(a_reserve_that_is_written_is_undone_and_one_that_is_not_stays),
+        TEST(written_reserve_is_undone_and_unwritten_is_kept),
         TEST(both_batches_are_undone_when_the_first_cannot_be_stored),
-        TEST(a_pause_that_came_back_is_as_long_as_it_was_asked_for),
+        TEST(restored_pause_has_its_original_length),
         TEST(a_pause_changed_in_both_batches_is_as_it_was_stored),
         TEST(the_second_batch_alone_is_undone_when_the_first_was_stored),
-        TEST(what_changed_again_after_a_commit_goes_back_to_that_commit),
-        TEST(many_that_left_in_any_order_come_back_in_their_own),
-        TEST(what_is_done_after_a_rollback_is_stored_by_the_next_commit),
+        TEST(change_after_a_commit_is_undone_to_that_commit),
+        TEST(jobs_removed_in_any_order_are_restored_in_order),
+        TEST(change_after_a_rollback_is_stored_by_the_next_commit),
     };
     return cmocka_run_group_tests_name("rollback", tests, NULL, NULL);
 }

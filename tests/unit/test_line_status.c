@@ -27,7 +27,7 @@ static void says(const char *sentence)
     assert_string_equal(text, sentence);
 }
 
-static void while_all_is_settled_nothing_is_to_be_said(void **state)
+static void settled_lines_need_no_message(void **state)
 {
     (void)state;
     tell(1, 5000, BI_LINE_DONE);
@@ -35,7 +35,7 @@ static void while_all_is_settled_nothing_is_to_be_said(void **state)
     says("");
 }
 
-static void lines_that_are_left_out_do_not_matter(void **state)
+static void skipped_lines_are_ignored(void **state)
 {
     (void)state;
     tell(3, 3, BI_LINE_DONE);
@@ -43,7 +43,7 @@ static void lines_that_are_left_out_do_not_matter(void **state)
     assert_int_equal(line_status.last_done, 10);
 }
 
-static void sure_ends_before_the_first_that_is_not_settled(void **state)
+static void certain_lines_end_before_the_first_unsettled(void **state)
 {
     (void)state;
     tell(1, 3000, BI_LINE_DONE);
@@ -53,7 +53,7 @@ static void sure_ends_before_the_first_that_is_not_settled(void **state)
     says("lines 3,001 to 4,000 are unknown (the reply was lost); line 4,001 is not stored");
 }
 
-static void what_is_in_behind_a_loss_is_told(void **state)
+static void lines_put_after_a_lost_one_are_reported(void **state)
 {
     (void)state;
     tell(1, 2, BI_LINE_NOT_STORED);
@@ -62,7 +62,7 @@ static void what_is_in_behind_a_loss_is_told(void **state)
     says("lines 1 to 2 are not stored; lines 3 to 4 are stored");
 }
 
-static void one_can_go_on_behind_the_sure_ones_if_no_other_may_be_in(void **state)
+static void import_can_resume_after_the_certain_lines(void **state)
 {
     (void)state;
     assert_true(bi_input_can_resume(&line_status));
@@ -76,7 +76,7 @@ static void one_can_go_on_behind_the_sure_ones_if_no_other_may_be_in(void **stat
     assert_false(bi_input_can_resume(&line_status));
 }
 
-static void too_many_changes_end_in_what_is_not_known(void **state)
+static void too_many_changes_are_reported_as_unknown(void **state)
 {
     (void)state;
     for (uint64_t line = 1; line <= 100; line++)
@@ -89,7 +89,7 @@ static void too_many_changes_end_in_what_is_not_known(void **state)
     assert_int_equal(last->last, 100);
 }
 
-static void a_sentence_is_cut_where_there_is_no_room(void **state)
+static void message_is_cut_to_its_buffer(void **state)
 {
     (void)state;
     char text[20];
@@ -107,13 +107,13 @@ static void a_sentence_is_cut_where_there_is_no_room(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(while_all_is_settled_nothing_is_to_be_said),
-        TEST(lines_that_are_left_out_do_not_matter),
-        TEST(sure_ends_before_the_first_that_is_not_settled),
-        TEST(what_is_in_behind_a_loss_is_told),
-        TEST(one_can_go_on_behind_the_sure_ones_if_no_other_may_be_in),
-        TEST(too_many_changes_end_in_what_is_not_known),
-        TEST(a_sentence_is_cut_where_there_is_no_room),
+        TEST(settled_lines_need_no_message),
+        TEST(skipped_lines_are_ignored),
+        TEST(certain_lines_end_before_the_first_unsettled),
+        TEST(lines_put_after_a_lost_one_are_reported),
+        TEST(import_can_resume_after_the_certain_lines),
+        TEST(too_many_changes_are_reported_as_unknown),
+        TEST(message_is_cut_to_its_buffer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -37,7 +37,7 @@ static bide_job loaded(struct bi_image *image)
     return job;
 }
 
-static void a_started_job_counts_a_failure_and_comes_back_later(void **state)
+static void loaded_started_job_counts_a_failure_with_backoff(void **state)
 {
     (void)state;
     struct bi_image image = image_of(5);
@@ -60,7 +60,7 @@ static void a_started_job_counts_a_failure_and_comes_back_later(void **state)
     commit_sealed(&w, &batch);
 }
 
-static void a_cancelled_job_is_removed_and_the_removal_stored(void **state)
+static void loaded_cancelled_job_is_removed_and_the_removal_stored(void **state)
 {
     (void)state;
     struct bi_image image = image_of(5);
@@ -75,7 +75,7 @@ static void a_cancelled_job_is_removed_and_the_removal_stored(void **state)
     assert_int_equal(stats_of(&w).topics, 0);
 }
 
-static void a_due_time_that_has_passed_makes_it_ready(void **state)
+static void loaded_job_past_its_due_time_is_ready(void **state)
 {
     (void)state;
     for (int wall = 0; wall < 2; wall++) {
@@ -96,7 +96,7 @@ static void a_due_time_that_has_passed_makes_it_ready(void **state)
     assert_int_equal(stats_of(&w).jobs.ready, 4);
 }
 
-static void a_delay_runs_on_the_clock_that_it_was_given_for(void **state)
+static void loaded_delay_runs_on_its_clock(void **state)
 {
     (void)state;
     struct bi_image image = image_of(1);
@@ -113,7 +113,7 @@ static void a_delay_runs_on_the_clock_that_it_was_given_for(void **state)
     assert_int_equal(state_of(&w, 1), BIDE_STATE_READY);
 }
 
-static void an_image_that_cannot_be_is_refused_and_changes_nothing(void **state)
+static void invalid_image_is_rejected_and_changes_nothing(void **state)
 {
     (void)state;
     struct bi_image first = image_of(1);
@@ -137,7 +137,7 @@ static void an_image_that_cannot_be_is_refused_and_changes_nothing(void **state)
     core_fixture_check(&w);
 }
 
-static void an_image_is_loaded_or_not_wherever_memory_lacks(void **state)
+static void load_is_atomic_at_every_failed_allocation(void **state)
 {
     (void)state;
     for (int kind = 0; kind < 3; kind++) {
@@ -171,12 +171,12 @@ static void an_image_is_loaded_or_not_wherever_memory_lacks(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(a_started_job_counts_a_failure_and_comes_back_later),
-        TEST(a_cancelled_job_is_removed_and_the_removal_stored),
-        TEST(a_due_time_that_has_passed_makes_it_ready),
-        TEST(a_delay_runs_on_the_clock_that_it_was_given_for),
-        TEST(an_image_that_cannot_be_is_refused_and_changes_nothing),
-        TEST(an_image_is_loaded_or_not_wherever_memory_lacks),
+        TEST(loaded_started_job_counts_a_failure_with_backoff),
+        TEST(loaded_cancelled_job_is_removed_and_the_removal_stored),
+        TEST(loaded_job_past_its_due_time_is_ready),
+        TEST(loaded_delay_runs_on_its_clock),
+        TEST(invalid_image_is_rejected_and_changes_nothing),
+        TEST(load_is_atomic_at_every_failed_allocation),
     };
     return cmocka_run_group_tests_name("load", tests, NULL, NULL);
 }

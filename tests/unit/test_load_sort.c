@@ -105,7 +105,7 @@ static int64_t oldest_ready_ms(void)
 
 /* ---- orders ---- */
 
-static void thousands_of_burials_come_back_in_their_order(void **state)
+static void thousands_of_burials_are_restored_in_order(void **state)
 {
     (void)state;
     static uint64_t by_order[MANY + 1];
@@ -134,7 +134,7 @@ static void a_kick_takes_the_oldest_burial_of_all_lives_first(void **state)
     }
 }
 
-static void thousands_of_ready_jobs_come_back_with_the_oldest_first(void **state)
+static void thousands_of_ready_jobs_are_restored_oldest_first(void **state)
 {
     (void)state;
     static uint64_t by_age[MANY + 1];
@@ -177,7 +177,7 @@ static void the_oldest_result_is_dropped_first(void **state)
     }
 }
 
-static void several_topics_and_states_are_put_in_order_at_once(void **state)
+static void several_topics_and_states_are_sorted_together(void **state)
 {
     (void)state;
     for (uint64_t id = 1; id <= 400; id++) {
@@ -194,7 +194,7 @@ static void several_topics_and_states_are_put_in_order_at_once(void **state)
     assert_int_equal(stats_of(&w).jobs.buried, 100);
 }
 
-static void a_store_that_was_in_order_costs_nothing(void **state)
+static void sorted_store_needs_no_work(void **state)
 {
     (void)state;
     for (uint64_t id = 1; id <= 500; id++)
@@ -210,7 +210,7 @@ static void a_store_that_was_in_order_costs_nothing(void **state)
     expect_buried(1);
 }
 
-static void an_empty_core_is_in_order(void **state)
+static void empty_core_needs_no_sort(void **state)
 {
     (void)state;
     put_in_order(1);
@@ -227,7 +227,7 @@ static void assert_sound(void)
     assert_int_equal(report.jobs, 3);
 }
 
-static void lists_that_memory_lacked_to_sort_are_no_damage(void **state)
+static void unsorted_lists_are_not_reported_as_damage(void **state)
 {
     (void)state;
     load_buried(1, 30);
@@ -295,7 +295,7 @@ static void expect_disturbed(const uint64_t *by_order, size_t disturbed)
     }
 }
 
-static void jobs_that_leave_and_come_between_the_slices_stand_where_they_belong(void **state)
+static void jobs_changed_between_slices_are_in_order(void **state)
 {
     (void)state;
     static uint64_t by_order[MANY + 1];
@@ -331,7 +331,7 @@ static void roll_back(void)
     bi_journal_batch_done(w.core, &batch);
 }
 
-static void a_rollback_between_the_slices_does_no_harm(void **state)
+static void rollback_between_slices_keeps_the_order(void **state)
 {
     (void)state;
     static uint64_t by_order[MANY + 1];
@@ -377,7 +377,7 @@ static void a_rollback_behind_the_last_slice_finds_a_list_in_order(void **state)
 
 /* ---- out of memory ---- */
 
-static void without_memory_the_order_is_another_and_nothing_else_is_wrong(void **state)
+static void sort_without_memory_changes_only_the_order(void **state)
 {
     (void)state;
     for (uint64_t point = 1; point <= 3; point++) {
@@ -405,18 +405,18 @@ static void without_memory_the_order_is_another_and_nothing_else_is_wrong(void *
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(thousands_of_burials_come_back_in_their_order),
+        TEST(thousands_of_burials_are_restored_in_order),
         TEST(a_kick_takes_the_oldest_burial_of_all_lives_first),
-        TEST(thousands_of_ready_jobs_come_back_with_the_oldest_first),
+        TEST(thousands_of_ready_jobs_are_restored_oldest_first),
         TEST(the_oldest_result_is_dropped_first),
-        TEST(several_topics_and_states_are_put_in_order_at_once),
-        TEST(a_store_that_was_in_order_costs_nothing),
-        TEST(an_empty_core_is_in_order),
-        TEST(lists_that_memory_lacked_to_sort_are_no_damage),
-        TEST(jobs_that_leave_and_come_between_the_slices_stand_where_they_belong),
-        TEST(a_rollback_between_the_slices_does_no_harm),
+        TEST(several_topics_and_states_are_sorted_together),
+        TEST(sorted_store_needs_no_work),
+        TEST(empty_core_needs_no_sort),
+        TEST(unsorted_lists_are_not_reported_as_damage),
+        TEST(jobs_changed_between_slices_are_in_order),
+        TEST(rollback_between_slices_keeps_the_order),
         TEST(a_rollback_behind_the_last_slice_finds_a_list_in_order),
-        TEST(without_memory_the_order_is_another_and_nothing_else_is_wrong),
+        TEST(sort_without_memory_changes_only_the_order),
     };
     return cmocka_run_group_tests_name("order", tests, NULL, NULL);
 }

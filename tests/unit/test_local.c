@@ -201,7 +201,7 @@ static void note_kicked(bide_op *ops)
     bi_cq_complete(ops);
 }
 
-static void calls_that_a_kick_serves_are_told_while_it_goes_on(void **state)
+static void calls_served_by_a_kick_complete_during_the_kick(void **state)
 {
     (void)state;
     enum { MANY = 5000 };
@@ -296,7 +296,7 @@ static void fail_each(_Atomic long *countdown, int calls, const char *what, int 
     }
 }
 
-static void an_open_says_what_the_system_does_not_give_and_why(void **state)
+static void failed_open_names_the_system_call_and_its_error(void **state)
 {
     (void)state;
     fail_each(&timerfd_countdown, 2, "timer", EMFILE);
@@ -313,7 +313,7 @@ static void *run_nothing(void *arg)
     return arg;
 }
 
-static void a_thread_that_is_not_started_leaves_its_errno(void **state)
+static void failed_thread_start_sets_errno(void **state)
 {
     (void)state;
     pthread_t thread;
@@ -325,7 +325,7 @@ static void a_thread_that_is_not_started_leaves_its_errno(void **state)
     pthread_join(thread, NULL);
 }
 
-static void a_completion_queue_without_an_eventfd_says_why(void **state)
+static void failed_cq_creation_reports_the_reason(void **state)
 {
     (void)state;
     bide_cq *none = NULL;
@@ -363,7 +363,7 @@ static void *acquire(void *arg)
 /* Only a hang takes so many milliseconds. */
 #define PATIENCE_MS 30000
 
-static void a_thread_that_waits_for_the_lock_starves_although_the_clock_is_set_back(void **state)
+static void lock_starvation_is_detected_although_the_wall_clock_is_set_back(void **state)
 {
     (void)state;
     pthread_t thread;
@@ -392,11 +392,11 @@ int main(void)
         OPEN_TEST(volatile_store_holds_no_reply),
         TEST(op_that_would_wait_without_completion_queue_is_rejected),
         TEST(purge_without_completion_queue_finishes_within_submit),
-        OPEN_TEST(calls_that_a_kick_serves_are_told_while_it_goes_on),
-        OPEN_TEST(an_open_says_what_the_system_does_not_give_and_why),
-        cmocka_unit_test(a_thread_that_is_not_started_leaves_its_errno),
-        cmocka_unit_test(a_completion_queue_without_an_eventfd_says_why),
-        cmocka_unit_test(a_thread_that_waits_for_the_lock_starves_although_the_clock_is_set_back),
+        OPEN_TEST(calls_served_by_a_kick_complete_during_the_kick),
+        OPEN_TEST(failed_open_names_the_system_call_and_its_error),
+        cmocka_unit_test(failed_thread_start_sets_errno),
+        cmocka_unit_test(failed_cq_creation_reports_the_reason),
+        cmocka_unit_test(lock_starvation_is_detected_although_the_wall_clock_is_set_back),
     };
     return cmocka_run_group_tests_name("local", tests, NULL, NULL);
 }

@@ -65,7 +65,7 @@ static void text_line_has_time_level_and_message(void **state)
     assert_string_equal(take_text(), "ERROR broken\n");
 }
 
-static void what_is_less_urgent_is_not_written(void **state)
+static void lower_levels_are_not_written(void **state)
 {
     (void)state;
     bi_logger_write(&logger, BIDE_LOG_DEBUG, "details");
@@ -80,7 +80,7 @@ static void what_is_less_urgent_is_not_written(void **state)
     assert_string_equal(take_text(), "DEBUG details\n");
 }
 
-static void the_log_of_the_library_goes_there_too(void **state)
+static void library_log_is_written_too(void **state)
 {
     (void)state;
     struct bi_log log = bi_logger_log(&logger);
@@ -88,7 +88,7 @@ static void the_log_of_the_library_goes_there_too(void **state)
     assert_string_equal(take_text(), "WARN  job 5\n");
 }
 
-static void what_is_not_printable_is_escaped_in_text(void **state)
+static void unprintable_bytes_are_escaped_in_text(void **state)
 {
     (void)state;
     bi_logger_write(&logger, BIDE_LOG_INFO, "a\nb\x1b[2J\x7f\xff\xc3\xa4\xe2\x82");
@@ -131,7 +131,7 @@ static void a_long_line_is_cut_and_still_ends(void **state)
     assert_string_equal(line + size - 5, "\\\"\"}\n");
 }
 
-static void stalled_reader_loses_lines_and_is_told_how_many(void **state)
+static void stalled_reader_gets_the_count_of_lost_lines(void **state)
 {
     (void)state;
     char text[1001];
@@ -259,12 +259,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(text_line_has_time_level_and_message),
-        TEST(what_is_less_urgent_is_not_written),
-        TEST(the_log_of_the_library_goes_there_too),
-        TEST(what_is_not_printable_is_escaped_in_text),
+        TEST(lower_levels_are_not_written),
+        TEST(library_log_is_written_too),
+        TEST(unprintable_bytes_are_escaped_in_text),
         TEST(json_is_one_object_a_line_with_everything_escaped),
         TEST(a_long_line_is_cut_and_still_ends),
-        TEST(stalled_reader_loses_lines_and_is_told_how_many),
+        TEST(stalled_reader_gets_the_count_of_lost_lines),
         TEST(closed_reader_is_harmless),
         TEST(closed_descriptor_is_harmless),
         TEST(the_journal_gets_levels_instead_of_times),

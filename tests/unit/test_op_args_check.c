@@ -156,7 +156,7 @@ static bide_op good(bide_op_kind kind)
     return op;
 }
 
-static void every_good_op_is_taken(void **state)
+static void every_valid_op_is_accepted(void **state)
 {
     (void)state;
     for (int kind = BIDE_OP_NONE + 1; kind < BIDE_OP_COUNT; kind++) {
@@ -166,7 +166,7 @@ static void every_good_op_is_taken(void **state)
     }
 }
 
-static void a_number_that_is_no_kind_is_refused(void **state)
+static void unknown_op_kind_is_rejected(void **state)
 {
     (void)state;
     static const int kinds[] = {BIDE_OP_NONE, BIDE_OP_COUNT, -1, INT32_MAX};
@@ -198,7 +198,7 @@ static void a_number_that_is_no_kind_is_refused(void **state)
 
 /* ---- topics ---- */
 
-static void a_topic_name_has_exactly_the_bytes_that_are_allowed(void **state)
+static void topic_name_accepts_exactly_the_allowed_bytes(void **state)
 {
     (void)state;
     static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
@@ -227,7 +227,7 @@ static void a_topic_name_has_1_to_200_bytes(void **state)
     assert_false(bi_topic_name_valid((bide_slice){name, BIDE_TOPIC_MAX + 1}));
 }
 
-static void every_op_that_names_a_topic_refuses_a_bad_one(void **state)
+static void every_op_with_a_topic_rejects_an_invalid_one(void **state)
 {
     (void)state;
     static char longest[BIDE_TOPIC_MAX + 1];
@@ -265,7 +265,7 @@ static void every_op_that_names_a_topic_refuses_a_bad_one(void **state)
 
 /* ---- putting ---- */
 
-static void every_refusal_of_a_put(void **state)
+static void put_arguments_are_checked(void **state)
 {
     (void)state;
     static char key[BIDE_KEY_MAX + 1];
@@ -304,7 +304,7 @@ static void every_refusal_of_a_put(void **state)
     TAKEN(PUT, options.key = (bide_slice){key, BIDE_KEY_MAX});
 }
 
-static void a_buffer_that_is_brought_is_measured_instead_of_the_body(void **state)
+static void size_of_a_buffer_is_checked_instead_of_the_body(void **state)
 {
     (void)state;
     char bytes[101] = {0};
@@ -317,7 +317,7 @@ static void a_buffer_that_is_brought_is_measured_instead_of_the_body(void **stat
     bide_buf_unref(large);
 }
 
-static void a_list_of_puts_is_refused_whole_only_for_its_form(void **state)
+static void put_many_is_rejected_as_a_whole_only_for_its_form(void **state)
 {
     (void)state;
     REFUSED(PUT_MANY, op.put_many.items = NULL);
@@ -336,7 +336,7 @@ static void a_list_of_puts_is_refused_whole_only_for_its_form(void **state)
     assert_int_equal(put_items[1].status, BIDE_OK);
 }
 
-static void every_refusal_of_a_restore(void **state)
+static void restore_arguments_are_checked(void **state)
 {
     (void)state;
     static char bytes[BIDE_KEY_MAX + 1];
@@ -371,7 +371,7 @@ static void every_refusal_of_a_restore(void **state)
 
 /* ---- taking and finishing ---- */
 
-static void every_refusal_of_a_reserve(void **state)
+static void reserve_arguments_are_checked(void **state)
 {
     (void)state;
     REFUSED(RESERVE, op.reserve.topics = NULL);
@@ -392,7 +392,7 @@ static void every_refusal_of_a_reserve(void **state)
     REFUSED(FINISH_AND_RESERVE, op.finish_and_reserve.finish.retain_ms = -2);
 }
 
-static void every_refusal_of_a_finish(void **state)
+static void finish_arguments_are_checked(void **state)
 {
     (void)state;
     static char result[51];
@@ -433,7 +433,7 @@ static void every_refusal_of_a_finish(void **state)
 
 /* ---- from outside, and looking ---- */
 
-static void every_refusal_of_a_change_from_outside(void **state)
+static void administrative_op_arguments_are_checked(void **state)
 {
     (void)state;
     REFUSED(UPDATE, op.update.priority = -2);
@@ -455,7 +455,7 @@ static void every_refusal_of_a_change_from_outside(void **state)
     REFUSED(TOPIC_REF, op.topic.delta = -2);
 }
 
-static void every_refusal_of_a_look(void **state)
+static void query_arguments_are_checked(void **state)
 {
     (void)state;
     static char key[BIDE_KEY_MAX + 1];
@@ -474,7 +474,7 @@ static void every_refusal_of_a_look(void **state)
     REFUSED(TOPIC_STATS, op.topic_stats.stats = NULL);
 }
 
-static void every_refusal_of_a_list(void **state)
+static void list_arguments_are_checked(void **state)
 {
     (void)state;
     static char key[BIDE_KEY_MAX + 1];
@@ -497,7 +497,7 @@ static void every_refusal_of_a_list(void **state)
     REFUSED(WAITING, memset(cursor, 'x', sizeof(cursor)));
 }
 
-static void every_refusal_of_a_feed(void **state)
+static void subscription_arguments_are_checked(void **state)
 {
     (void)state;
     REFUSED(SUBSCRIBE, op.subscription.capacity = 1000001);
@@ -515,21 +515,21 @@ static void every_refusal_of_a_feed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_good_op_is_taken),
-        cmocka_unit_test(a_number_that_is_no_kind_is_refused),
-        cmocka_unit_test(a_topic_name_has_exactly_the_bytes_that_are_allowed),
+        cmocka_unit_test(every_valid_op_is_accepted),
+        cmocka_unit_test(unknown_op_kind_is_rejected),
+        cmocka_unit_test(topic_name_accepts_exactly_the_allowed_bytes),
         cmocka_unit_test(a_topic_name_has_1_to_200_bytes),
-        cmocka_unit_test(every_op_that_names_a_topic_refuses_a_bad_one),
-        cmocka_unit_test(every_refusal_of_a_put),
-        cmocka_unit_test(a_buffer_that_is_brought_is_measured_instead_of_the_body),
-        cmocka_unit_test(a_list_of_puts_is_refused_whole_only_for_its_form),
-        cmocka_unit_test(every_refusal_of_a_restore),
-        cmocka_unit_test(every_refusal_of_a_reserve),
-        cmocka_unit_test(every_refusal_of_a_finish),
-        cmocka_unit_test(every_refusal_of_a_change_from_outside),
-        cmocka_unit_test(every_refusal_of_a_look),
-        cmocka_unit_test(every_refusal_of_a_list),
-        cmocka_unit_test(every_refusal_of_a_feed),
+        cmocka_unit_test(every_op_with_a_topic_rejects_an_invalid_one),
+        cmocka_unit_test(put_arguments_are_checked),
+        cmocka_unit_test(size_of_a_buffer_is_checked_instead_of_the_body),
+        cmocka_unit_test(put_many_is_rejected_as_a_whole_only_for_its_form),
+        cmocka_unit_test(restore_arguments_are_checked),
+        cmocka_unit_test(reserve_arguments_are_checked),
+        cmocka_unit_test(finish_arguments_are_checked),
+        cmocka_unit_test(administrative_op_arguments_are_checked),
+        cmocka_unit_test(query_arguments_are_checked),
+        cmocka_unit_test(list_arguments_are_checked),
+        cmocka_unit_test(subscription_arguments_are_checked),
     };
     return cmocka_run_group_tests_name("args", tests, NULL, NULL);
 }

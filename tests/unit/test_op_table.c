@@ -342,7 +342,7 @@ static void any_used_op(bide_op_kind kind)
 
 /* The op as a server gets it: its slices point into bytes, which are overwritten when it waits. What
  * it would send afterwards is the same. */
-static void every_op_outlives_the_bytes_of_its_caller(void **state)
+static void every_op_keeps_copies_of_its_arguments(void **state)
 {
     (void)state;
     for (int round = 0; round < ROUNDS * BIDE_OP_COUNT; round++) {
@@ -427,7 +427,7 @@ int main(void)
         cmocka_unit_test(missing_column_is_noticed),
         cmocka_unit_test(new_op_needs_all_its_columns),
         cmocka_unit_test(ids_and_topics_are_found),
-        cmocka_unit_test(every_op_outlives_the_bytes_of_its_caller),
+        cmocka_unit_test(every_op_keeps_copies_of_its_arguments),
         cmocka_unit_test(discarded_results_leave_nothing),
     };
     return cmocka_run_group_tests_name("op_table", tests, begin, NULL);

@@ -33,7 +33,7 @@ static void refuse(const char *params, const char *because)
         fail_msg("%s: \"%s\" does not say \"%s\"", params, bide_last_error(), because);
 }
 
-static void what_is_not_said_has_its_default(void **state)
+static void unset_options_have_defaults(void **state)
 {
     (void)state;
     accept("");
@@ -60,7 +60,7 @@ static void what_is_not_said_has_its_default(void **state)
     assert_int_not_equal(resolved.seed, 0);
 }
 
-static void every_name_can_stand_in_a_url(void **state)
+static void every_option_is_a_url_parameter(void **state)
 {
     (void)state;
     accept("default_ttr=90s&max_job_size=1MiB&max_result_size=2KiB&max_error_size=3B&max_touches=4"
@@ -120,7 +120,7 @@ static void every_unit_of_time_and_size_is_known(void **state)
     assert_int_equal(resolved.ticker, BIDE_TICKER_DYNAMIC);
 }
 
-static void the_largest_values_are_taken_and_larger_ones_refused(void **state)
+static void largest_values_are_accepted_and_larger_rejected(void **state)
 {
     (void)state;
     static const struct {
@@ -155,7 +155,7 @@ static void the_largest_values_are_taken_and_larger_ones_refused(void **state)
 }
 
 /* 2^32 and its multiples are 0 in 32 bits, and 0 would mean the default. */
-static void values_that_would_wrap_to_zero_are_refused(void **state)
+static void values_that_wrap_to_zero_are_rejected(void **state)
 {
     (void)state;
     static const char *const names[] = {"max_touches", "max_topics", "max_waiters",
@@ -169,7 +169,7 @@ static void values_that_would_wrap_to_zero_are_refused(void **state)
     }
 }
 
-static void numbers_that_overflow_are_refused(void **state)
+static void overflowing_numbers_are_rejected(void **state)
 {
     (void)state;
     static const char *const bad[] = {
@@ -182,7 +182,7 @@ static void numbers_that_overflow_are_refused(void **state)
     accept("max_memory=17179869183GiB");
 }
 
-static void bad_values_are_refused_with_what_is_taken(void **state)
+static void invalid_values_are_rejected_with_the_accepted_ones(void **state)
 {
     (void)state;
     static const char *const durations[] = {"",   "s",    "ms",   "-1",   "+1",  "1.5s", "1 s",
@@ -210,7 +210,7 @@ static void bad_values_are_refused_with_what_is_taken(void **state)
         }
 }
 
-static void unknown_names_are_refused(void **state)
+static void unknown_names_are_rejected(void **state)
 {
     (void)state;
     static const char *const bad[] = {"ttr",          "default_ttr_ms", "Default_ttr", "size",
@@ -235,7 +235,7 @@ static void the_url_wins_over_the_field_and_the_last_parameter_over_the_first(vo
     assert_int_equal(given.default_ttr_ms, 5);
 }
 
-static void fields_out_of_range_are_refused(void **state)
+static void fields_out_of_range_are_rejected(void **state)
 {
     (void)state;
     bide_options bad[12];
@@ -259,7 +259,7 @@ static void fields_out_of_range_are_refused(void **state)
     }
 }
 
-static void a_seed_that_is_given_is_kept_and_others_are_random(void **state)
+static void given_seed_is_kept_and_the_default_is_random(void **state)
 {
     (void)state;
     accept("seed=42");
@@ -286,7 +286,7 @@ static int resolve_served(const char *params)
     return code == BIDE_OK ? bi_options_validate(&asked, true, &resolved) : code;
 }
 
-static void what_only_the_server_can_keep_is_refused(void **state)
+static void server_only_options_are_rejected(void **state)
 {
     (void)state;
     static const char *const params[] = {
@@ -303,7 +303,7 @@ static void what_only_the_server_can_keep_is_refused(void **state)
     assert_int_equal(resolve_served("secrets=x"), BIDE_EINVAL);
 }
 
-static void what_a_client_keeps_is_taken_and_sizes_are_left_to_the_server(void **state)
+static void client_options_are_accepted_and_sizes_left_to_the_server(void **state)
 {
     (void)state;
     assert_int_equal(resolve_served("secret=x"), BIDE_OK);
@@ -324,19 +324,19 @@ static void what_a_client_keeps_is_taken_and_sizes_are_left_to_the_server(void *
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_not_said_has_its_default),
-        cmocka_unit_test(every_name_can_stand_in_a_url),
+        cmocka_unit_test(unset_options_have_defaults),
+        cmocka_unit_test(every_option_is_a_url_parameter),
         cmocka_unit_test(every_unit_of_time_and_size_is_known),
-        cmocka_unit_test(the_largest_values_are_taken_and_larger_ones_refused),
-        cmocka_unit_test(values_that_would_wrap_to_zero_are_refused),
-        cmocka_unit_test(numbers_that_overflow_are_refused),
-        cmocka_unit_test(bad_values_are_refused_with_what_is_taken),
-        cmocka_unit_test(unknown_names_are_refused),
+        cmocka_unit_test(largest_values_are_accepted_and_larger_rejected),
+        cmocka_unit_test(values_that_wrap_to_zero_are_rejected),
+        cmocka_unit_test(overflowing_numbers_are_rejected),
+        cmocka_unit_test(invalid_values_are_rejected_with_the_accepted_ones),
+        cmocka_unit_test(unknown_names_are_rejected),
         cmocka_unit_test(the_url_wins_over_the_field_and_the_last_parameter_over_the_first),
-        cmocka_unit_test(fields_out_of_range_are_refused),
-        cmocka_unit_test(a_seed_that_is_given_is_kept_and_others_are_random),
-        cmocka_unit_test(what_only_the_server_can_keep_is_refused),
-        cmocka_unit_test(what_a_client_keeps_is_taken_and_sizes_are_left_to_the_server),
+        cmocka_unit_test(fields_out_of_range_are_rejected),
+        cmocka_unit_test(given_seed_is_kept_and_the_default_is_random),
+        cmocka_unit_test(server_only_options_are_rejected),
+        cmocka_unit_test(client_options_are_accepted_and_sizes_left_to_the_server),
     };
     return cmocka_run_group_tests_name("options", tests, NULL, NULL);
 }

@@ -187,7 +187,7 @@ static void part_of_a_buffer_is_copied(void **state)
     drain(f);
 }
 
-static void bodies_lie_between_the_answers_also_when_there_are_many(void **state)
+static void bodies_are_interleaved_with_replies(void **state)
 {
     struct fixture *f = *state;
     for (uint64_t i = 0; i < 300; i++) {
@@ -236,7 +236,7 @@ static void sent_bytes_are_compacted(void **state)
     drain(f);
 }
 
-static void an_empty_output_gives_its_memory_back_and_a_full_one_does_not(void **state)
+static void empty_output_frees_its_memory_and_full_one_does_not(void **state)
 {
     struct fixture *f = *state;
     static char data[100000];
@@ -335,10 +335,10 @@ int main(void)
         TEST(numbers_and_texts_are_written_as_they_are),
         TEST(a_large_body_is_not_copied),
         TEST(part_of_a_buffer_is_copied),
-        TEST(bodies_lie_between_the_answers_also_when_there_are_many),
+        TEST(bodies_are_interleaved_with_replies),
         TEST(unsent_bodies_are_released),
         TEST(sent_bytes_are_compacted),
-        TEST(an_empty_output_gives_its_memory_back_and_a_full_one_does_not),
+        TEST(empty_output_frees_its_memory_and_full_one_does_not),
         TEST(body_list_memory_is_released_too),
         TEST(trimmed_output_stays_broken),
         TEST(disconnected_peer_is_detected),

@@ -64,7 +64,7 @@ static void two_items_share_neither_reference_nor_bytes(void **state)
     }
 }
 
-static void what_is_given_back_is_taken_again_before_memory_is_asked_for(void **state)
+static void freed_item_is_reused_before_a_new_slab(void **state)
 {
     struct fixture *f = *state;
     uint32_t refs[3 * SLAB - 1];
@@ -79,7 +79,7 @@ static void what_is_given_back_is_taken_again_before_memory_is_asked_for(void **
     assert_int_equal(f->alloc.calls, calls);
 }
 
-static void a_slab_without_items_goes_back(void **state)
+static void empty_slab_is_freed(void **state)
 {
     struct fixture *f = *state;
     uint32_t refs[20 * SLAB];
@@ -106,7 +106,7 @@ static void one_empty_slab_is_kept_so_that_the_border_does_not_allocate(void **s
     assert_int_equal(f->alloc.calls, calls);
 }
 
-static void a_slab_that_went_back_makes_place_for_another(void **state)
+static void freed_slab_number_is_reused(void **state)
 {
     struct fixture *f = *state;
     uint32_t refs[8 * SLAB];
@@ -121,7 +121,7 @@ static void a_slab_that_went_back_makes_place_for_another(void **state)
         assert_in_range(refs[i], 1, highest | (SLAB - 1));
 }
 
-static void without_memory_take_answers_0_and_changes_nothing(void **state)
+static void take_without_memory_returns_0_and_changes_nothing(void **state)
 {
     struct fixture *f = *state;
     uint32_t refs[4 * SLAB];
@@ -192,7 +192,7 @@ static void random_takes_and_gives_keep_every_item(void **state)
 
 /* Large blocks have pages of their own: a block that grows or shrinks past that size is copied, and what
  * it leaves must not be given back to the system under the lock. */
-static void a_block_that_moves_leaves_its_old_place_to_the_list(void **state)
+static void moved_block_is_added_to_the_deferred_list(void **state)
 {
     (void)state;
     static const size_t sizes[][2] = {{4 << 20, 64 << 10}, {512 << 10, 4 << 20}};
@@ -221,14 +221,14 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_reference_is_never_0),
         TEST(two_items_share_neither_reference_nor_bytes),
-        TEST(what_is_given_back_is_taken_again_before_memory_is_asked_for),
-        TEST(a_slab_without_items_goes_back),
+        TEST(freed_item_is_reused_before_a_new_slab),
+        TEST(empty_slab_is_freed),
         TEST(one_empty_slab_is_kept_so_that_the_border_does_not_allocate),
-        TEST(a_slab_that_went_back_makes_place_for_another),
-        TEST(without_memory_take_answers_0_and_changes_nothing),
+        TEST(freed_slab_number_is_reused),
+        TEST(take_without_memory_returns_0_and_changes_nothing),
         TEST(each_allocation_of_growth_may_fail_by_itself),
         TEST(random_takes_and_gives_keep_every_item),
-        cmocka_unit_test(a_block_that_moves_leaves_its_old_place_to_the_list),
+        cmocka_unit_test(moved_block_is_added_to_the_deferred_list),
     };
     return cmocka_run_group_tests_name("pool", tests, NULL, NULL);
 }

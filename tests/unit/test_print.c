@@ -57,14 +57,14 @@ static void assert_prints(printer *print, bool terminal, const void *data, size_
 
 /* ---- bytes ---- */
 
-static void bytes_that_go_to_no_terminal_are_as_they_are(void **state)
+static void bytes_are_unchanged_outside_a_terminal(void **state)
 {
     (void)state;
     PRINTS(bi_print_bytes, false, "a\0\x1b[2J\xff\n\xc2\x9b", "a\0\x1b[2J\xff\n\xc2\x9b");
     assert_prints(bi_print_bytes, false, NULL, 0, "", 0);
 }
 
-static void what_steers_a_terminal_is_shown_and_not_done(void **state)
+static void terminal_controls_are_shown_escaped(void **state)
 {
     (void)state;
     PRINTS(bi_print_bytes, true, "a\x1b[2Jb\x07\x7f", "a\\x1b[2Jb\\x07\\x7f");
@@ -82,7 +82,7 @@ static void what_steers_a_terminal_is_shown_and_not_done(void **state)
            "2J");
 }
 
-static void text_that_runs_backwards_is_shown_as_bytes(void **state)
+static void bidirectional_controls_are_shown_as_bytes(void **state)
 {
     (void)state;
     PRINTS(bi_print_bytes, true, "a\u202eb\u2066c\u200fd",
@@ -95,7 +95,7 @@ static void characters_of_all_lengths_reach_the_terminal(void **state)
     PRINTS(bi_print_bytes, true, "aé€😀", "aé€😀");
 }
 
-static void what_is_no_utf8_is_shown_byte_by_byte(void **state)
+static void invalid_utf8_is_shown_byte_by_byte(void **state)
 {
     (void)state;
     PRINTS(bi_print_bytes, true, "\xff\xfe", "\\xff\\xfe");
@@ -105,7 +105,7 @@ static void what_is_no_utf8_is_shown_byte_by_byte(void **state)
     PRINTS(bi_print_bytes, true, "\xf4\x90\x80\x80", "\\xf4\\x90\\x80\\x80"); /* too large */
 }
 
-static void a_line_stays_one_line_wherever_it_goes(void **state)
+static void line_remains_one_line_on_any_output(void **state)
 {
     (void)state;
     PRINTS(bi_print_line, true, "a\nb\tc\rd\x01\xff", "a\\nb\\tc\\rd\\x01\\xff");
@@ -158,7 +158,7 @@ static void an_excerpt_has_no_control_characters(void **state)
     assert_excerpt(20, "\u202e", 3, ".", 1);
 }
 
-static void marks_without_a_width_do_not_overflow_the_room(void **state)
+static void combining_marks_do_not_overflow_the_buffer(void **state)
 {
     (void)state;
     char marks[2 * 1000 + 1] = "";
@@ -205,7 +205,7 @@ static void numbers_have_commas_at_the_thousands(void **state)
     }
 }
 
-static void a_count_has_commas_only_where_people_read_it(void **state)
+static void count_has_commas_only_on_a_terminal(void **state)
 {
     (void)state;
     struct cli terminal = {.out_terminal = true}, pipe = {.out_terminal = false};
@@ -238,7 +238,7 @@ static void sizes_have_the_largest_unit_that_they_fill(void **state)
 
 /* ---- colours ---- */
 
-static void there_are_colours_on_a_terminal_unless_somebody_minds(void **state)
+static void colors_are_on_for_terminals_unless_disabled(void **state)
 {
     (void)state;
     struct cli cli = {.out_terminal = true};
@@ -255,7 +255,7 @@ static void there_are_colours_on_a_terminal_unless_somebody_minds(void **state)
     assert_string_equal(bi_print_style(&cli, BI_STYLE_BAD), "");
 }
 
-static void there_are_no_colours_elsewhere_unless_somebody_wants_them(void **state)
+static void colors_are_off_elsewhere_unless_enabled(void **state)
 {
     (void)state;
     struct cli cli = {.out_terminal = false};
@@ -266,7 +266,7 @@ static void there_are_no_colours_elsewhere_unless_somebody_wants_them(void **sta
     assert_string_equal(bi_print_style(&cli, BI_STYLE_BAD), "");
 }
 
-static void a_state_that_is_none_has_no_colour(void **state)
+static void unknown_state_has_no_color(void **state)
 {
     (void)state;
     assert_int_equal(bi_print_state_style(BIDE_STATE_BURIED), BI_STYLE_BAD);
@@ -294,7 +294,7 @@ static void columns_are_as_wide_as_their_widest_cell(void **state)
                                          "a-long-name        5  yy\n");
 }
 
-static void a_cell_never_breaks_its_row(void **state)
+static void cell_never_breaks_its_row(void **state)
 {
     (void)state;
     struct cli cli = {.out_terminal = false};
@@ -323,7 +323,7 @@ static void the_last_column_is_cut_at_the_edge_of_the_terminal(void **state)
     assert_string_equal(caught_output(), wanted);
 }
 
-static void nothing_is_cut_elsewhere(void **state)
+static void text_is_not_cut_outside_a_terminal(void **state)
 {
     (void)state;
     struct cli cli = {.out_terminal = false};
@@ -338,7 +338,7 @@ static void nothing_is_cut_elsewhere(void **state)
     assert_int_equal(strlen(output), strlen("ID  BODY\n1   \n") + sizeof(body));
 }
 
-static void a_table_in_parts_has_its_heads_once_and_never_gets_narrower(void **state)
+static void table_in_parts_has_one_heading_and_never_narrows(void **state)
 {
     (void)state;
     struct cli cli = {.out_terminal = false};
@@ -362,7 +362,7 @@ static void a_table_without_rows_has_its_heads(void **state)
     assert_string_equal(caught_output(), "A  B\n");
 }
 
-static void colours_do_not_count_as_columns(void **state)
+static void color_sequences_have_no_width(void **state)
 {
     (void)state;
     struct cli cli = {.out_terminal = false, .color = BI_COLOR_ALWAYS};
@@ -389,31 +389,31 @@ static void a_property_is_a_name_and_a_line(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bytes_that_go_to_no_terminal_are_as_they_are),
-        cmocka_unit_test(what_steers_a_terminal_is_shown_and_not_done),
-        cmocka_unit_test(text_that_runs_backwards_is_shown_as_bytes),
+        cmocka_unit_test(bytes_are_unchanged_outside_a_terminal),
+        cmocka_unit_test(terminal_controls_are_shown_escaped),
+        cmocka_unit_test(bidirectional_controls_are_shown_as_bytes),
         cmocka_unit_test(characters_of_all_lengths_reach_the_terminal),
-        cmocka_unit_test(what_is_no_utf8_is_shown_byte_by_byte),
-        cmocka_unit_test(a_line_stays_one_line_wherever_it_goes),
+        cmocka_unit_test(invalid_utf8_is_shown_byte_by_byte),
+        cmocka_unit_test(line_remains_one_line_on_any_output),
         cmocka_unit_test(a_text_that_fits_is_not_cut),
         cmocka_unit_test(a_text_that_does_not_fit_ends_with_an_ellipsis),
         cmocka_unit_test(wide_characters_are_never_cut_in_half),
         cmocka_unit_test(an_excerpt_has_no_control_characters),
-        cmocka_unit_test(marks_without_a_width_do_not_overflow_the_room),
+        cmocka_unit_test(combining_marks_do_not_overflow_the_buffer),
         cmocka_unit_test(a_width_is_that_of_the_terminal),
         cmocka_unit_test(numbers_have_commas_at_the_thousands),
-        cmocka_unit_test(a_count_has_commas_only_where_people_read_it),
+        cmocka_unit_test(count_has_commas_only_on_a_terminal),
         cmocka_unit_test(sizes_have_the_largest_unit_that_they_fill),
-        cmocka_unit_test(there_are_colours_on_a_terminal_unless_somebody_minds),
-        cmocka_unit_test(there_are_no_colours_elsewhere_unless_somebody_wants_them),
-        cmocka_unit_test(a_state_that_is_none_has_no_colour),
+        cmocka_unit_test(colors_are_on_for_terminals_unless_disabled),
+        cmocka_unit_test(colors_are_off_elsewhere_unless_enabled),
+        cmocka_unit_test(unknown_state_has_no_color),
         cmocka_unit_test(columns_are_as_wide_as_their_widest_cell),
-        cmocka_unit_test(a_cell_never_breaks_its_row),
+        cmocka_unit_test(cell_never_breaks_its_row),
         cmocka_unit_test(the_last_column_is_cut_at_the_edge_of_the_terminal),
-        cmocka_unit_test(nothing_is_cut_elsewhere),
-        cmocka_unit_test(a_table_in_parts_has_its_heads_once_and_never_gets_narrower),
+        cmocka_unit_test(text_is_not_cut_outside_a_terminal),
+        cmocka_unit_test(table_in_parts_has_one_heading_and_never_narrows),
         cmocka_unit_test(a_table_without_rows_has_its_heads),
-        cmocka_unit_test(colours_do_not_count_as_columns),
+        cmocka_unit_test(color_sequences_have_no_width),
         cmocka_unit_test(a_property_is_a_name_and_a_line),
     };
     setlocale(LC_CTYPE, "C.UTF-8");

@@ -98,7 +98,7 @@ static void assert_no_key(bide *queue, const char *fields, const struct bill *va
 
 /* ---- the options ---- */
 
-static void options_of_an_older_version_are_taken_without_the_last_member(void **state)
+static void options_of_an_older_version_are_accepted(void **state)
 {
     bide_put_options options = bide_defaults(plain);
     bide_job job;
@@ -113,7 +113,7 @@ static void options_of_an_older_version_are_taken_without_the_last_member(void *
     bide_job_clear(&job);
 }
 
-static void options_of_a_size_that_no_version_has_are_refused(void **state)
+static void options_of_an_invalid_size_are_rejected(void **state)
 {
     bide_put_options options = bide_defaults(plain);
     options.size = 0;
@@ -150,7 +150,7 @@ static void a_key_of_several_fields_is_a_list(void **state)
 }
 
 /* So that "a", "b,c" and "a,b", "c" are two keys. */
-static void keys_of_several_fields_do_not_run_together(void **state)
+static void keys_of_several_fields_are_unambiguous(void **state)
 {
     struct bill one = bill, other = bill;
     one.customer = "a,b";
@@ -161,7 +161,7 @@ static void keys_of_several_fields_do_not_run_together(void **state)
     assert_key(*state, "customer,note", &other, "[\"a\",\"b,c\"]");
 }
 
-static void a_missing_field_is_no_key_alone_and_null_among_others(void **state)
+static void missing_field_gives_no_key_alone_and_null_among_others(void **state)
 {
     assert_key(*state, "note", &bill, NULL);
     assert_key(*state, "floor", &bill, NULL);
@@ -169,7 +169,7 @@ static void a_missing_field_is_no_key_alone_and_null_among_others(void **state)
     assert_key(*state, "floor, note", &bill, "[null,null]");
 }
 
-static void a_key_of_an_empty_field_is_refused_alone(void **state)
+static void key_of_one_empty_field_is_rejected(void **state)
 {
     struct bill value = bill;
     value.customer = "";
@@ -177,7 +177,7 @@ static void a_key_of_an_empty_field_is_refused_alone(void **state)
     assert_key(*state, "customer,month", &value, "[\"\",7]");
 }
 
-static void a_key_of_what_is_no_field_is_refused(void **state)
+static void key_of_an_unknown_field_is_rejected(void **state)
 {
     assert_no_key(*state, "nobody", &bill, "bill: there is no field \"nobody\" to make a key of");
     assert_no_key(*state, "", &bill, "bill: there is no field \"\" to make a key of");
@@ -187,7 +187,7 @@ static void a_key_of_what_is_no_field_is_refused(void **state)
     assert_no_key(*state, "place", &bill, "bill: there is no field \"place\" to make a key of");
 }
 
-static void a_key_is_made_of_plain_fields_only(void **state)
+static void key_accepts_scalar_fields_only(void **state)
 {
     assert_no_key(*state, "bytes", &bill,
                   "bill: no key can be made of \"bytes\": only of numbers, texts, true and false");
@@ -200,15 +200,15 @@ static void a_key_is_made_of_plain_fields_only(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(options_of_an_older_version_are_taken_without_the_last_member),
-        TEST(options_of_a_size_that_no_version_has_are_refused),
+        TEST(options_of_an_older_version_are_accepted),
+        TEST(options_of_an_invalid_size_are_rejected),
         TEST(a_key_of_one_field_is_its_value),
         TEST(a_key_of_several_fields_is_a_list),
-        TEST(keys_of_several_fields_do_not_run_together),
-        TEST(a_missing_field_is_no_key_alone_and_null_among_others),
-        TEST(a_key_of_an_empty_field_is_refused_alone),
-        TEST(a_key_of_what_is_no_field_is_refused),
-        TEST(a_key_is_made_of_plain_fields_only),
+        TEST(keys_of_several_fields_are_unambiguous),
+        TEST(missing_field_gives_no_key_alone_and_null_among_others),
+        TEST(key_of_one_empty_field_is_rejected),
+        TEST(key_of_an_unknown_field_is_rejected),
+        TEST(key_accepts_scalar_fields_only),
     };
     return cmocka_run_group_tests_name("task", tests, NULL, NULL);
 }

@@ -194,7 +194,7 @@ static void scan_does_not_overwrite_a_job_loaded_early(void **state)
     assert_int_equal(stats.jobs.buried, 1);
 }
 
-static void very_many_jobs_may_be_deleted_early(void **state)
+static void many_jobs_may_be_deleted_during_loading(void **state)
 {
     (void)state;
     enum { MANY = 1000 };
@@ -345,7 +345,7 @@ static void lists_and_stats_wait_for_recovery(void **state)
     bide_job_clear(&first);
 }
 
-static void where_topics_have_a_limit_every_put_waits(void **state)
+static void put_waits_for_loading_if_topics_have_a_limit(void **state)
 {
     (void)state;
     fake_row(fake, 1);
@@ -361,7 +361,7 @@ static void where_topics_have_a_limit_every_put_waits(void **state)
 
 /* ---- what goes on meanwhile ---- */
 
-static void puts_without_a_key_and_reserves_go_on(void **state)
+static void puts_without_a_key_and_reserves_work_during_loading(void **state)
 {
     (void)state;
     fake_row(fake, 1);
@@ -421,7 +421,7 @@ static void stats_without_completion_queue_are_rejected(void **state)
 
 /* ---- cancelling ---- */
 
-static void an_op_that_waits_for_the_end_can_be_cancelled(void **state)
+static void op_that_waits_for_recovery_can_be_cancelled(void **state)
 {
     (void)state;
     fake_row(fake, 1);
@@ -477,17 +477,17 @@ int main(void)
         TEST(op_by_id_loads_its_job_first),
         TEST(every_op_by_id_loads_its_job),
         TEST(scan_does_not_overwrite_a_job_loaded_early),
-        TEST(very_many_jobs_may_be_deleted_early),
+        TEST(many_jobs_may_be_deleted_during_loading),
         TEST(job_whose_fetch_failed_is_loaded_by_the_scan),
         TEST(failed_fetch_is_not_reported_as_not_found),
         TEST(scan_does_not_quarantine_a_job_being_fetched),
         TEST(ops_that_need_all_jobs_wait_and_then_run_in_order),
         TEST(lists_and_stats_wait_for_recovery),
-        TEST(where_topics_have_a_limit_every_put_waits),
-        TEST(puts_without_a_key_and_reserves_go_on),
+        TEST(put_waits_for_loading_if_topics_have_a_limit),
+        TEST(puts_without_a_key_and_reserves_work_during_loading),
         TEST(waiting_reserve_is_served_by_loaded_jobs),
         TEST(stats_without_completion_queue_are_rejected),
-        TEST(an_op_that_waits_for_the_end_can_be_cancelled),
+        TEST(op_that_waits_for_recovery_can_be_cancelled),
         TEST(a_wait_whose_job_is_being_fetched_can_be_cancelled),
     };
     return cmocka_run_group_tests_name("recovery", tests, NULL, NULL);

@@ -141,7 +141,7 @@ static void very_many_started_jobs_are_all_counted(void **state)
 
 /* ---- a store that cannot be read ---- */
 
-static void a_scan_that_fails_goes_on_later(void **state)
+static void failed_scan_is_retried(void **state)
 {
     (void)state;
     for (uint64_t id = 1; id <= 100; id++)
@@ -155,7 +155,7 @@ static void a_scan_that_fails_goes_on_later(void **state)
     assert_int_equal(progress.total, 100);
 }
 
-static void a_queue_whose_store_cannot_be_read_can_be_closed(void **state)
+static void queue_with_an_unreadable_store_can_be_closed(void **state)
 {
     (void)state;
     fake_row(fake, 1);
@@ -333,8 +333,8 @@ int main(void)
         TEST(invalid_row_is_quarantined),
         TEST(damaged_row_that_an_op_names_is_counted_once),
         TEST(very_many_started_jobs_are_all_counted),
-        TEST(a_scan_that_fails_goes_on_later),
-        TEST(a_queue_whose_store_cannot_be_read_can_be_closed),
+        TEST(failed_scan_is_retried),
+        TEST(queue_with_an_unreadable_store_can_be_closed),
         TEST(progress_callback_reports_every_phase_in_order),
         TEST(wait_recovered_reports_progress),
         TEST(a_close_while_loading_completes_everything_once),

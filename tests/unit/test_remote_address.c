@@ -291,7 +291,7 @@ static size_t fill(size_t index, int *fillers)
 }
 
 /* On a loopback the last connection succeeds even without any time left. */
-static void an_address_that_drops_packets_leaves_time_for_the_next(void **state)
+static void unresponsive_address_leaves_time_for_the_next(void **state)
 {
     (void)state;
     int fillers[2][FILLERS_MAX];
@@ -370,7 +370,7 @@ int main(void)
         cmocka_unit_test(timeouts_are_parsed),
         cmocka_unit_test(timeout_that_overflows_is_rejected),
         cmocka_unit_test(pauses_differ_at_every_length),
-        cmocka_unit_test(an_address_that_drops_packets_leaves_time_for_the_next),
+        cmocka_unit_test(unresponsive_address_leaves_time_for_the_next),
         cmocka_unit_test(a_full_backlog_of_a_unix_socket_is_waited_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -121,7 +121,7 @@ static void serve(void *(*clients)(void *arg), const char *url, uint32_t batch_j
 }
 
 /* Its reply comes in its turn; what is behind it need not wait. */
-static void a_malformed_command_does_not_wait_for_a_held_reserve(void **state)
+static void malformed_command_does_not_wait_for_a_held_reserve(void **state)
 {
     static const char *const malformed[] = {
         "delete x\r\n",      "delete\r\n",          "release 1 0\r\n", "bury 1 x\r\n",
@@ -137,7 +137,7 @@ static void a_malformed_command_does_not_wait_for_a_held_reserve(void **state)
     }
 }
 
-static void small_commits_bound_what_connections_that_send_much_bring(void **state)
+static void small_commits_bound_the_commands_of_busy_connections(void **state)
 {
     (void)state;
     serve(send_much, "memory:?batch_jobs=10", BATCH_JOBS);
@@ -148,8 +148,8 @@ static void small_commits_bound_what_connections_that_send_much_bring(void **sta
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_malformed_command_does_not_wait_for_a_held_reserve),
-        cmocka_unit_test(small_commits_bound_what_connections_that_send_much_bring),
+        cmocka_unit_test(malformed_command_does_not_wait_for_a_held_reserve),
+        cmocka_unit_test(small_commits_bound_the_commands_of_busy_connections),
     };
     return cmocka_run_group_tests_name("server_held", tests, NULL, NULL);
 }

@@ -256,28 +256,28 @@ static void a_socket_that_could_not_be_watched_is_watched_later(void **state)
     assert_true(answered);
 }
 
-static void without_a_timer_connections_are_accepted_again(void **state)
+static void accept_resumes_without_a_timer(void **state)
 {
     (void)state;
     serve(REST, ask_once);
     assert_true(answered);
 }
 
-static void without_a_timer_a_stop_ends(void **state)
+static void stop_ends_without_a_timer(void **state)
 {
     (void)state;
     serve(STOP, stop_without_reading);
     close(left_open);
 }
 
-static void without_a_timer_a_deadline_is_told(void **state)
+static void deadline_soon_is_sent_without_a_timer(void **state)
 {
     (void)state;
     serve(SOON, hold_and_wait);
     assert_true(answered);
 }
 
-static void without_a_timer_a_connection_that_lingers_ends(void **state)
+static void lingering_connection_ends_without_a_timer(void **state)
 {
     struct server_settings settings = settings_of();
     char error[BIDE_ERROR_SIZE];
@@ -307,10 +307,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_socket_that_could_not_be_watched_is_watched_later),
-        cmocka_unit_test(without_a_timer_connections_are_accepted_again),
-        cmocka_unit_test(without_a_timer_a_deadline_is_told),
-        cmocka_unit_test(without_a_timer_a_connection_that_lingers_ends),
-        cmocka_unit_test(without_a_timer_a_stop_ends),
+        cmocka_unit_test(accept_resumes_without_a_timer),
+        cmocka_unit_test(deadline_soon_is_sent_without_a_timer),
+        cmocka_unit_test(lingering_connection_ends_without_a_timer),
+        cmocka_unit_test(stop_ends_without_a_timer),
     };
     return cmocka_run_group_tests_name("server_timer", tests, NULL, NULL);
 }

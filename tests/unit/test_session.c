@@ -96,7 +96,7 @@ static void expired_leases_are_removed(void **state)
     assert_int_equal(session->lease_count, 0);
 }
 
-static void a_hundred_thousand_jobs_come_and_go(void **state)
+static void session_handles_a_hundred_thousand_leases(void **state)
 {
     enum { COUNT = 100000 };
     struct session *session = *state;
@@ -116,7 +116,7 @@ static void a_hundred_thousand_jobs_come_and_go(void **state)
     assert_int_equal(bi_session_next_deadline(session, 0), 50);
 }
 
-static void a_small_session_keeps_its_room(void **state)
+static void small_session_keeps_its_memory(void **state)
 {
     struct session *session = *state;
     for (uint64_t id = 1; id <= 100; id++)
@@ -345,7 +345,7 @@ static void tube_exists_while_it_is_referenced(void **state)
     free(tube);
 }
 
-static void the_name_of_a_tube_is_its_own(void **state)
+static void tube_has_a_copy_of_its_name(void **state)
 {
     struct tubes *tubes = *state;
     char name[] = "abc";
@@ -358,7 +358,7 @@ static void the_name_of_a_tube_is_its_own(void **state)
     assert_null(bi_tubes_find(tubes, (bide_slice){"ab", 2}));
 }
 
-static void names_of_every_length_are_told_apart(void **state)
+static void names_of_every_length_are_distinct(void **state)
 {
     struct tubes *tubes = *state;
     struct tube *made[BIDE_TOPIC_MAX + 1];
@@ -414,15 +414,15 @@ int main(void)
         TEST(new_lease_replaces_the_old_one),
         TEST(earliest_deadline_is_returned),
         TEST(expired_leases_are_removed),
-        TEST(a_hundred_thousand_jobs_come_and_go),
-        TEST(a_small_session_keeps_its_room),
+        TEST(session_handles_a_hundred_thousand_leases),
+        TEST(small_session_keeps_its_memory),
         TEST(leases_are_taken_in_order_of_reservation),
         TEST(session_matches_a_naive_model),
         TEST(removed_watched_tube_is_replaced_by_the_last),
         TEST(no_more_tubes_are_watched_than_a_reserve_takes),
         TUBE_TEST(tube_exists_while_it_is_referenced),
-        TUBE_TEST(the_name_of_a_tube_is_its_own),
-        TUBE_TEST(names_of_every_length_are_told_apart),
+        TUBE_TEST(tube_has_a_copy_of_its_name),
+        TUBE_TEST(names_of_every_length_are_distinct),
         TUBE_TEST(tubes_match_a_naive_model),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -205,7 +205,7 @@ static void every_field_is_inserted_and_updated(void **state)
     }
 }
 
-static void a_plain_job_stays_plain_until_something_happens_to_it(void **state)
+static void plain_job_is_plain_until_its_first_update(void **state)
 {
     (void)state;
     struct bi_record record = insert_of(1);
@@ -247,7 +247,7 @@ static void limits_of_the_fields_are_kept(void **state)
 
 /* ---- bodies ---- */
 
-static void an_update_leaves_the_body_alone(void **state)
+static void update_keeps_the_body(void **state)
 {
     (void)state;
     commit_sized(store, 1, 300);
@@ -268,7 +268,7 @@ static void an_update_leaves_the_body_alone(void **state)
     }
 }
 
-static void a_body_that_is_not_what_it_was_is_not_given(void **state)
+static void changed_body_is_rejected(void **state)
 {
     (void)state;
     for (uint64_t id = 1; id <= 4; id++)
@@ -306,7 +306,7 @@ static void a_new_file_begins_with_the_first_id(void **state)
 /* In the future: tokens of any other file are below it. */
 #define FAR (BIDE_ID_MAX / 2)
 
-static void a_close_leaves_no_id_out(void **state)
+static void close_skips_no_id(void **state)
 {
     (void)state;
     commit_limits(42, FAR + 5000);
@@ -420,7 +420,7 @@ static void a_scan_comes_in_pages_in_the_order_of_ids(void **state)
     seen_clear(&seen);
 }
 
-static void a_count_that_fails_says_why(void **state)
+static void failed_count_reports_the_reason(void **state)
 {
     (void)state;
     uint64_t count = 77;
@@ -449,7 +449,7 @@ static int stop(void *ctx, const struct bi_record *record, const char *damage)
     return BIDE_ENOMEM;
 }
 
-static void who_is_shown_a_row_can_stop(void **state)
+static void visitor_can_stop_a_scan(void **state)
 {
     (void)state;
     struct bi_record records[3] = {insert_of(1), insert_of(2), insert_of(3)};
@@ -471,18 +471,18 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(every_field_is_inserted_and_updated),
-        TEST(a_plain_job_stays_plain_until_something_happens_to_it),
+        TEST(plain_job_is_plain_until_its_first_update),
         TEST(limits_of_the_fields_are_kept),
-        TEST(an_update_leaves_the_body_alone),
-        TEST(a_body_that_is_not_what_it_was_is_not_given),
+        TEST(update_keeps_the_body),
+        TEST(changed_body_is_rejected),
         TEST(a_new_file_begins_with_the_first_id),
-        TEST(a_close_leaves_no_id_out),
+        TEST(close_skips_no_id),
         TEST(the_secret_of_a_file_is_drawn_once),
         TEST(tokens_of_a_file_without_a_secret_stay_as_they_are),
         TEST(after_a_crash_everything_is_there_and_ids_go_on_above),
         TEST(a_scan_comes_in_pages_in_the_order_of_ids),
-        TEST(a_count_that_fails_says_why),
-        TEST(who_is_shown_a_row_can_stop),
+        TEST(failed_count_reports_the_reason),
+        TEST(visitor_can_stop_a_scan),
     };
     return cmocka_run_group_tests_name("sqlite", tests, NULL, NULL);
 }

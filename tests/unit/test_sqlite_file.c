@@ -89,7 +89,7 @@ static int holds(const struct bi_record *record)
     return bi_sqlite_record_is_stored(&((struct sqlite *)(void *)store)->writer, record);
 }
 
-static void whether_a_record_is_in_the_file_can_be_told(void **state)
+static void stored_records_are_recognized(void **state)
 {
     (void)state;
     struct bi_record insert = insert_sized(3, 1000);
@@ -185,7 +185,7 @@ static void a_read_that_cannot_begin_is_retried(void **state)
     bide_buf_unref(request.body);
 }
 
-static void a_batch_that_cannot_be_rolled_back_does_not_spoil_the_next(void **state)
+static void batch_that_cannot_be_rolled_back_does_not_affect_the_next(void **state)
 {
     (void)state;
     static char denied[] = "ROLLBACK";
@@ -279,7 +279,7 @@ static void damage_that_hides_rows_from_lookups_does_not_hang_the_open(void **st
     assert_true(counts[1] > 0);
 }
 
-static void rows_that_make_no_sense_are_told_and_set_aside(void **state)
+static void invalid_rows_are_reported_and_quarantined(void **state)
 {
     (void)state;
     static const char *const damages[] = {
@@ -315,7 +315,7 @@ static void rows_that_make_no_sense_are_told_and_set_aside(void **state)
                 "AND reason='it makes no sense'");
 }
 
-static void setting_aside_what_is_not_there_does_no_harm(void **state)
+static void quarantine_of_a_missing_row_is_harmless(void **state)
 {
     (void)state;
     commit_sized(store, 1, 10);
@@ -349,7 +349,7 @@ static void a_check_finds_what_is_wrong(void **state)
     assert_int_equal(report.damaged, 2); /* a row with two faults is one row */
 }
 
-static void what_was_set_aside_counts_as_damaged(void **state)
+static void quarantined_rows_count_as_damaged(void **state)
 {
     (void)state;
     commit_sized(store, 1, 10);
@@ -463,17 +463,17 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_batch_that_cannot_be_stored_leaves_nothing),
-        TEST(whether_a_record_is_in_the_file_can_be_told),
+        TEST(stored_records_are_recognized),
         TEST(a_read_that_cannot_end_does_not_hide_later_jobs),
         TEST(a_read_that_cannot_begin_is_retried),
-        TEST(a_batch_that_cannot_be_rolled_back_does_not_spoil_the_next),
+        TEST(batch_that_cannot_be_rolled_back_does_not_affect_the_next),
         TEST(the_log_is_not_extended_while_another_program_writes),
         TEST(damage_that_hides_rows_from_lookups_does_not_hang_the_open),
-        TEST(rows_that_make_no_sense_are_told_and_set_aside),
-        TEST(setting_aside_what_is_not_there_does_no_harm),
+        TEST(invalid_rows_are_reported_and_quarantined),
+        TEST(quarantine_of_a_missing_row_is_harmless),
         TEST(a_check_finds_what_is_wrong),
         TEST(a_check_that_cannot_read_a_table_fails),
-        TEST(what_was_set_aside_counts_as_damaged),
+        TEST(quarantined_rows_count_as_damaged),
         TEST(a_backup_whose_directory_cannot_be_synced_leaves_nothing),
         TEST(a_forked_child_that_closes_the_store_changes_nothing),
         TEST(path_longer_than_PATH_MAX_is_rejected),

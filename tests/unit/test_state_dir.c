@@ -78,7 +78,7 @@ static void a_directory_is_made_for_its_owner_only(void **state)
     assert_false(created);
 }
 
-static void a_directory_that_exists_is_left_as_it_is(void **state)
+static void existing_directory_is_unchanged(void **state)
 {
     (void)state;
     bool created = true;
@@ -132,7 +132,7 @@ static void beanstalkd_binlog_beside_the_file_is_found(void **state)
     assert_string_equal(bi_state_dir_inspect("/no-such-file.db").binlog, "");
 }
 
-static void the_url_of_a_directory_escapes_what_urls_use(void **state)
+static void url_of_a_directory_is_escaped(void **state)
 {
     (void)state;
     assert_true(bi_state_dir_url(url, "/var/lib/bide", error));
@@ -183,11 +183,11 @@ int main(void)
         TEST(other_users_have_a_private_directory),
         TEST(without_home_there_is_no_state_directory),
         TEST(a_directory_is_made_for_its_owner_only),
-        TEST(a_directory_that_exists_is_left_as_it_is),
+        TEST(existing_directory_is_unchanged),
         TEST(file_in_place_of_a_directory_is_reported),
         TEST(missing_directory_is_reported),
         TEST(beanstalkd_binlog_beside_the_file_is_found),
-        TEST(the_url_of_a_directory_escapes_what_urls_use),
+        TEST(url_of_a_directory_is_escaped),
         TEST(passwords_are_not_shown),
     };
     return cmocka_run_group_tests_name("place", tests, NULL, NULL);

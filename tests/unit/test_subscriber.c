@@ -49,7 +49,7 @@ static void begin(size_t thread, uint64_t id)
     background_fixture_begin(fixture, thread, stub_job(id, TTR_MS));
 }
 
-static void a_cancel_reaches_its_handler_and_no_other(void **state)
+static void cancel_notifies_only_its_handler(void **state)
 {
     (void)state;
     run_at(start);
@@ -67,7 +67,7 @@ static void a_cancel_reaches_its_handler_and_no_other(void **state)
     assert_int_equal(op_count(BIDE_OP_SUBSCRIBE, 0), 1);
 }
 
-static void with_a_feed_nothing_is_looked_at_and_nothing_is_due(void **state)
+static void subscription_replaces_polling(void **state)
 {
     (void)state;
     run_at(start);
@@ -77,7 +77,7 @@ static void with_a_feed_nothing_is_looked_at_and_nothing_is_due(void **state)
     assert_int_equal(op_count(QUERY, 0), 0);
 }
 
-static void a_cancel_that_comes_before_the_handler_begins_is_kept_for_it(void **state)
+static void cancel_before_the_handler_starts_is_kept(void **state)
 {
     (void)state;
     struct worker_thread *thread = &fixture->worker->threads[0];
@@ -94,7 +94,7 @@ static void a_cancel_that_comes_before_the_handler_begins_is_kept_for_it(void **
     assert_int_equal(background_fixture_reason(fixture, 0), BIDE_REASON_NONE);
 }
 
-static void a_job_whose_cancel_may_have_been_forgotten_is_looked_at(void **state)
+static void job_whose_cancel_may_be_lost_is_polled(void **state)
 {
     (void)state;
     run_at(start);
@@ -111,7 +111,7 @@ static void a_job_whose_cancel_may_have_been_forgotten_is_looked_at(void **state
     assert_int_equal(background_fixture_reason(fixture, 0), BIDE_REASON_CANCELLED);
 }
 
-static void a_feed_that_breaks_is_made_again_and_jobs_are_looked_at_meanwhile(void **state)
+static void broken_subscription_is_renewed_and_jobs_are_polled(void **state)
 {
     (void)state;
     run_at(start);
@@ -141,7 +141,7 @@ static void a_feed_that_breaks_is_made_again_and_jobs_are_looked_at_meanwhile(vo
     assert_int_equal(op_count(QUERY, 0), looks);
 }
 
-static void events_that_were_lost_lead_to_a_look_at_all_that_runs(void **state)
+static void lost_events_cause_a_poll_of_all_running_jobs(void **state)
 {
     (void)state;
     run_at(start);
@@ -158,7 +158,7 @@ static void events_that_were_lost_lead_to_a_look_at_all_that_runs(void **state)
     assert_int_equal(op_count(QUERY, 0), 1);
 }
 
-static void jobs_that_ran_before_there_was_a_feed_are_looked_at_once(void **state)
+static void jobs_started_before_the_subscription_are_polled_once(void **state)
 {
     (void)state;
     stub_rule(fixture->stub, BIDE_OP_SUBSCRIBE, HELD, BIDE_OK);
@@ -172,7 +172,7 @@ static void jobs_that_ran_before_there_was_a_feed_are_looked_at_once(void **stat
     assert_int_equal(background_fixture_reason(fixture, 0), BIDE_REASON_CANCELLED);
 }
 
-static void a_look_finds_that_a_job_is_gone_and_tells_its_handler_only(void **state)
+static void poll_of_a_removed_job_notifies_only_its_handler(void **state)
 {
     (void)state;
     stub_rule(fixture->stub, BIDE_OP_SUBSCRIBE, AT_ONCE, BIDE_EIO);
@@ -185,7 +185,7 @@ static void a_look_finds_that_a_job_is_gone_and_tells_its_handler_only(void **st
     assert_int_equal(background_fixture_reason(fixture, 1), BIDE_REASON_NONE);
 }
 
-static void a_look_that_fails_says_nothing(void **state)
+static void failed_poll_is_ignored(void **state)
 {
     (void)state;
     static const int codes[] = {BIDE_EIO, BIDE_EUNKNOWN, BIDE_CLOSED, BIDE_ENOTSUP, BIDE_EBUSY};
@@ -202,7 +202,7 @@ static void a_look_that_fails_says_nothing(void **state)
     assert_int_equal(op_count(QUERY, 1), COUNT_OF(codes));
 }
 
-static void a_look_that_is_under_way_does_not_keep_the_keeper_awake(void **state)
+static void pending_poll_does_not_wake_the_background_thread(void **state)
 {
     (void)state;
     stub_rule(fixture->stub, BIDE_OP_SUBSCRIBE, AT_ONCE, BIDE_EIO);
@@ -223,7 +223,7 @@ static void a_look_that_is_under_way_does_not_keep_the_keeper_awake(void **state
     assert_int_equal(op_count(QUERY, 2), 1);
 }
 
-static void a_queue_without_feeds_is_not_asked_again(void **state)
+static void unsupported_subscribe_is_not_repeated(void **state)
 {
     (void)state;
     stub_rule(fixture->stub, BIDE_OP_SUBSCRIBE, AT_ONCE, BIDE_ENOTSUP);
@@ -234,7 +234,7 @@ static void a_queue_without_feeds_is_not_asked_again(void **state)
     assert_int_equal(op_count(QUERY, 0), 0);
 }
 
-static void an_unsubscribe_that_is_under_way_is_awaited_before_the_next_feed(void **state)
+static void pending_unsubscribe_delays_the_next_subscribe(void **state)
 {
     (void)state;
     run_at(start);
@@ -253,18 +253,18 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-        T(a_cancel_reaches_its_handler_and_no_other),
-        T(with_a_feed_nothing_is_looked_at_and_nothing_is_due),
-        T(a_cancel_that_comes_before_the_handler_begins_is_kept_for_it),
-        T(a_job_whose_cancel_may_have_been_forgotten_is_looked_at),
-        T(a_feed_that_breaks_is_made_again_and_jobs_are_looked_at_meanwhile),
-        T(events_that_were_lost_lead_to_a_look_at_all_that_runs),
-        T(jobs_that_ran_before_there_was_a_feed_are_looked_at_once),
-        T(a_look_finds_that_a_job_is_gone_and_tells_its_handler_only),
-        T(a_look_that_fails_says_nothing),
-        T(a_look_that_is_under_way_does_not_keep_the_keeper_awake),
-        T(a_queue_without_feeds_is_not_asked_again),
-        T(an_unsubscribe_that_is_under_way_is_awaited_before_the_next_feed),
+        T(cancel_notifies_only_its_handler),
+        T(subscription_replaces_polling),
+        T(cancel_before_the_handler_starts_is_kept),
+        T(job_whose_cancel_may_be_lost_is_polled),
+        T(broken_subscription_is_renewed_and_jobs_are_polled),
+        T(lost_events_cause_a_poll_of_all_running_jobs),
+        T(jobs_started_before_the_subscription_are_polled_once),
+        T(poll_of_a_removed_job_notifies_only_its_handler),
+        T(failed_poll_is_ignored),
+        T(pending_poll_does_not_wake_the_background_thread),
+        T(unsupported_subscribe_is_not_repeated),
+        T(pending_unsubscribe_delays_the_next_subscribe),
 #undef T
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -79,7 +79,7 @@ static size_t op_count(bide_op_kind kind)
     return stub_count(fixture->stub, kind, 0);
 }
 
-static void what_is_owed_is_told_again_until_the_queue_takes_it(void **state)
+static void deferred_ack_is_retried_until_accepted(void **state)
 {
     (void)state;
     static const int codes[] = {BIDE_EIO, BIDE_EFULL, BIDE_EBUSY, BIDE_ENOMEM, BIDE_ESYSTEM};
@@ -100,7 +100,7 @@ static void what_is_owed_is_told_again_until_the_queue_takes_it(void **state)
     assert_int_equal(fixture->worker->pending_ack_count, 0);
 }
 
-static void the_pauses_grow_up_to_a_limit(void **state)
+static void retry_pauses_grow_up_to_a_limit(void **state)
 {
     (void)state;
     stub_rule(fixture->stub, BIDE_OP_DELETE, AT_ONCE, BIDE_EIO);
@@ -117,7 +117,7 @@ static void the_pauses_grow_up_to_a_limit(void **state)
     assert_int_equal(before, 2000000);
 }
 
-static void at_the_end_of_the_lease_it_is_given_up(void **state)
+static void deferred_ack_is_given_up_at_the_end_of_its_lease(void **state)
 {
     (void)state;
     stub_rule(fixture->stub, BIDE_OP_DELETE, AT_ONCE, BIDE_EIO);
@@ -134,7 +134,7 @@ static void at_the_end_of_the_lease_it_is_given_up(void **state)
     assert_int_equal(fixture->worker->pending_ack_count, 0);
 }
 
-static void an_answer_that_is_under_way_is_not_told_twice(void **state)
+static void pending_ack_is_not_sent_twice(void **state)
 {
     (void)state;
     stub_rule(fixture->stub, BIDE_OP_DELETE, HELD, BIDE_OK);
@@ -149,7 +149,7 @@ static void an_answer_that_is_under_way_is_not_told_twice(void **state)
     assert_false(bi_syncer_abandon(fixture->background));
 }
 
-static void several_are_owed_and_each_goes_its_own_way(void **state)
+static void several_deferred_acks_are_independent(void **state)
 {
     (void)state;
     int64_t start = defer_delete(1, BIDE_EIO);
@@ -166,7 +166,7 @@ static void several_are_owed_and_each_goes_its_own_way(void **state)
     assert_int_equal(background_fixture_count(fixture, BIDE_WORK_DONE, 3), 1);
 }
 
-static void after_an_answer_that_was_lost_a_job_that_is_gone_was_done(void **state)
+static void missing_job_after_a_lost_reply_was_done(void **state)
 {
     (void)state;
     defer_delete(1, BIDE_EUNKNOWN);
@@ -176,7 +176,7 @@ static void after_an_answer_that_was_lost_a_job_that_is_gone_was_done(void **sta
     assert_int_equal(background_fixture_count(fixture, BIDE_WORK_LOST, 1), 0);
 }
 
-static void after_an_answer_that_was_lost_a_lost_lease_is_one(void **state)
+static void lost_lease_after_a_lost_reply_is_a_lost_lease(void **state)
 {
     (void)state;
     defer_delete(1, BIDE_EUNKNOWN);
@@ -186,7 +186,7 @@ static void after_an_answer_that_was_lost_a_lost_lease_is_one(void **state)
     assert_int_equal(background_fixture_count(fixture, BIDE_WORK_LOST, 1), 1);
 }
 
-static void a_result_that_may_have_been_heard_is_looked_for(void **state)
+static void result_of_unknown_outcome_is_queried(void **state)
 {
     (void)state;
     return_from(1, BIDE_DONE, 1000);
@@ -199,7 +199,7 @@ static void a_result_that_may_have_been_heard_is_looked_for(void **state)
     assert_int_equal(background_fixture_count(fixture, BIDE_WORK_DONE, 1), 1);
 }
 
-static void a_result_that_is_not_there_was_not_heard(void **state)
+static void missing_result_means_the_ack_was_lost(void **state)
 {
     (void)state;
     return_from(1, BIDE_DONE, 1000);
@@ -212,7 +212,7 @@ static void a_result_that_is_not_there_was_not_heard(void **state)
     assert_int_equal(background_fixture_count(fixture, BIDE_WORK_LOST, 1), 1);
 }
 
-static void a_result_is_told_again_with_its_bytes(void **state)
+static void deferred_result_is_resent_with_its_bytes(void **state)
 {
     (void)state;
     return_from(1, BIDE_DONE, 1000);
@@ -225,7 +225,7 @@ static void a_result_is_told_again_with_its_bytes(void **state)
     assert_int_equal(background_fixture_count(fixture, BIDE_WORK_DONE, 1), 1);
 }
 
-static void a_result_that_is_too_big_becomes_a_failure(void **state)
+static void oversized_result_becomes_a_failure(void **state)
 {
     (void)state;
     return_from(1, BIDE_DONE, 1000);
@@ -238,7 +238,7 @@ static void a_result_that_is_too_big_becomes_a_failure(void **state)
     assert_string_equal(background_fixture_last(fixture)->text, "the result is too big: 4 bytes");
 }
 
-static void where_there_is_no_fail_a_job_is_released(void **state)
+static void queue_without_fail_gets_a_release_for_a_deferred_failure(void **state)
 {
     (void)state;
     return_from(1, 4711, 0);
@@ -255,18 +255,18 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-        T(what_is_owed_is_told_again_until_the_queue_takes_it),
-        T(the_pauses_grow_up_to_a_limit),
-        T(at_the_end_of_the_lease_it_is_given_up),
-        T(an_answer_that_is_under_way_is_not_told_twice),
-        T(several_are_owed_and_each_goes_its_own_way),
-        T(after_an_answer_that_was_lost_a_job_that_is_gone_was_done),
-        T(after_an_answer_that_was_lost_a_lost_lease_is_one),
-        T(a_result_that_may_have_been_heard_is_looked_for),
-        T(a_result_that_is_not_there_was_not_heard),
-        T(a_result_is_told_again_with_its_bytes),
-        T(a_result_that_is_too_big_becomes_a_failure),
-        T(where_there_is_no_fail_a_job_is_released),
+        T(deferred_ack_is_retried_until_accepted),
+        T(retry_pauses_grow_up_to_a_limit),
+        T(deferred_ack_is_given_up_at_the_end_of_its_lease),
+        T(pending_ack_is_not_sent_twice),
+        T(several_deferred_acks_are_independent),
+        T(missing_job_after_a_lost_reply_was_done),
+        T(lost_lease_after_a_lost_reply_is_a_lost_lease),
+        T(result_of_unknown_outcome_is_queried),
+        T(missing_result_means_the_ack_was_lost),
+        T(deferred_result_is_resent_with_its_bytes),
+        T(oversized_result_becomes_a_failure),
+        T(queue_without_fail_gets_a_release_for_a_deferred_failure),
 #undef T
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

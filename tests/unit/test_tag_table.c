@@ -23,7 +23,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-static void an_empty_table_finds_nothing(void **state)
+static void empty_table_finds_nothing(void **state)
 {
     (void)state;
     struct tag_link link = {0};
@@ -110,7 +110,7 @@ static void every_table_has_a_secret_of_its_own(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(an_empty_table_finds_nothing),
+        TEST(empty_table_finds_nothing),
         TEST(the_latest_of_a_tag_is_found),
         TEST(tag_table_matches_a_naive_model),
         TEST(every_table_has_a_secret_of_its_own),

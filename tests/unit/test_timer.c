@@ -123,7 +123,7 @@ static void a_timer_can_be_moved_both_ways(void **state)
     assert_null(bi_timers_pop(&f->timers, 900));
 }
 
-static void a_timer_can_take_another_place_among_equals(void **state)
+static void tie_break_of_a_timer_can_change(void **state)
 {
     struct fixture *f = *state;
     struct timer *a = make(f, 0, TIMER_CLASS_JOB, 10);
@@ -135,7 +135,7 @@ static void a_timer_can_take_another_place_among_equals(void **state)
     assert_ptr_equal(bi_timers_pop(&f->timers, 50), a);
 }
 
-static void the_class_stays_when_the_place_among_equals_changes(void **state)
+static void tie_break_change_keeps_the_class(void **state)
 {
     struct fixture *f = *state;
     struct timer *call = make(f, 0, TIMER_CLASS_WAITER, 1);
@@ -163,7 +163,7 @@ static void a_timer_that_was_cleared_does_not_fire(void **state)
     assert_int_equal(fired, 50);
 }
 
-static void a_timer_that_is_due_and_not_yet_popped_can_be_cleared_and_moved(void **state)
+static void due_timer_can_be_cleared_and_moved(void **state)
 {
     struct fixture *f = *state;
     for (uint32_t i = 0; i < 4; i++)
@@ -248,7 +248,7 @@ static void the_next_deadline_is_known_exactly(void **state)
     assert_int_equal(bi_timers_next(&f->timers), 12345);
 }
 
-static void enlisting_without_memory_fails_and_changes_nothing(void **state)
+static void reserve_of_a_timer_without_memory_changes_nothing(void **state)
 {
     struct fixture *f = *state;
     f->alloc.failing = true;
@@ -267,7 +267,7 @@ static void enlisting_without_memory_fails_and_changes_nothing(void **state)
         assert_ptr_equal(bi_timers_pop(&f->timers, 10), &f->all[9 - i]);
 }
 
-static void owners_that_leave_give_memory_back(void **state)
+static void removed_owners_free_memory(void **state)
 {
     struct fixture *f = *state;
     for (uint32_t i = 0; i < TIMERS; i++)
@@ -280,7 +280,7 @@ static void owners_that_leave_give_memory_back(void **state)
     assert_true(f->alloc.bytes < full / 10);
 }
 
-static void a_wheel_without_memory_is_refused(void **state)
+static void wheel_without_memory_fails(void **state)
 {
     (void)state;
     struct test_alloc alloc = {.failing = true};
@@ -308,17 +308,17 @@ int main(void)
         BOTH(equal_deadlines_fire_by_class_and_then_by_id),
         BOTH(nothing_fires_before_its_deadline),
         BOTH(a_timer_can_be_moved_both_ways),
-        BOTH(a_timer_can_take_another_place_among_equals),
-        BOTH(the_class_stays_when_the_place_among_equals_changes),
+        BOTH(tie_break_of_a_timer_can_change),
+        BOTH(tie_break_change_keeps_the_class),
         BOTH(a_timer_that_was_cleared_does_not_fire),
-        BOTH(a_timer_that_is_due_and_not_yet_popped_can_be_cleared_and_moved),
+        BOTH(due_timer_can_be_cleared_and_moved),
         BOTH(a_timer_set_for_the_past_fires_at_once_in_its_order),
         BOTH(a_deadline_of_a_hundred_years_is_kept),
         BOTH(random_use_agrees_with_a_naive_search),
         HEAP(the_next_deadline_is_known_exactly),
-        BOTH(enlisting_without_memory_fails_and_changes_nothing),
-        BOTH(owners_that_leave_give_memory_back),
-        HEAP(a_wheel_without_memory_is_refused),
+        BOTH(reserve_of_a_timer_without_memory_changes_nothing),
+        BOTH(removed_owners_free_memory),
+        HEAP(wheel_without_memory_fails),
     };
     return cmocka_run_group_tests_name("timer", tests, NULL, NULL);
 }

@@ -59,7 +59,7 @@ static void the_most_important_columns_stay_in_a_small_window(void **state)
     assert_int_equal(widths[TOP_DONE], 0);
 }
 
-static void names_take_what_they_need_and_the_trend_the_rest(void **state)
+static void trend_gets_the_width_left_by_names(void **state)
 {
     (void)state;
     int widths[TOP_COLUMNS];
@@ -133,7 +133,7 @@ static void reversed_the_smallest_are_first(void **state)
     bi_top_model_free(&model);
 }
 
-static void a_filter_is_a_part_of_the_name_in_any_case(void **state)
+static void filter_matches_a_part_of_the_name_ignoring_case(void **state)
 {
     (void)state;
     struct top_model model = {.count = 0};
@@ -327,10 +327,10 @@ int main(void)
         cmocka_unit_test(all_columns_fit_into_78),
         cmocka_unit_test(layout_never_exceeds_the_window_and_is_monotonic),
         cmocka_unit_test(the_most_important_columns_stay_in_a_small_window),
-        cmocka_unit_test(names_take_what_they_need_and_the_trend_the_rest),
+        cmocka_unit_test(trend_gets_the_width_left_by_names),
         cmocka_unit_test(topics_are_sorted_by_any_column_and_equal_ones_by_name),
         cmocka_unit_test(reversed_the_smallest_are_first),
-        cmocka_unit_test(a_filter_is_a_part_of_the_name_in_any_case),
+        cmocka_unit_test(filter_matches_a_part_of_the_name_ignoring_case),
         cmocka_unit_test(every_column_has_a_name_and_a_cell),
         cmocka_unit_test(the_cursor_stays_in_the_list),
         cmocka_unit_test(scrolling_keeps_the_cursor_visible_without_blank_rows),

@@ -59,7 +59,7 @@ static void check_pages(size_t page)
     core_fixture_check(&w);
 }
 
-static void topics_that_go_in_any_order_leave_the_others_in_theirs(void **state)
+static void topics_removed_in_any_order_keep_the_order(void **state)
 {
     (void)state;
     struct rng rng = {1};
@@ -76,7 +76,7 @@ static void topics_that_go_in_any_order_leave_the_others_in_theirs(void **state)
     check_pages(7);
 }
 
-static void so_do_those_that_go_from_one_end(void **state)
+static void topics_removed_from_one_end_keep_the_order(void **state)
 {
     (void)state;
     for (int last = 0; last < 2; last++) {
@@ -90,7 +90,7 @@ static void so_do_those_that_go_from_one_end(void **state)
     }
 }
 
-static void a_page_goes_on_behind_topics_that_have_gone(void **state)
+static void page_continues_after_removed_topics(void **state)
 {
     (void)state;
     static bide_topic_stats topics[10];
@@ -112,9 +112,9 @@ static void a_page_goes_on_behind_topics_that_have_gone(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(topics_that_go_in_any_order_leave_the_others_in_theirs),
-        TEST(so_do_those_that_go_from_one_end),
-        TEST(a_page_goes_on_behind_topics_that_have_gone),
+        TEST(topics_removed_in_any_order_keep_the_order),
+        TEST(topics_removed_from_one_end_keep_the_order),
+        TEST(page_continues_after_removed_topics),
     };
     return cmocka_run_group_tests_name("topics", tests, NULL, NULL);
 }

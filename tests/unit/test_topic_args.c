@@ -22,7 +22,7 @@ static void topic_is(size_t index, const char *name, uint32_t weight)
     assert_int_equal(topic_args.weights[index], weight);
 }
 
-static void words_are_topics(void **state)
+static void arguments_are_topics(void **state)
 {
     (void)state;
     assert_true(reads(BIDE_FAIR, "email", "letters"));
@@ -32,7 +32,7 @@ static void words_are_topics(void **state)
     topic_is(1, "letters", 1);
 }
 
-static void a_weight_stands_behind_a_colon_and_means_weighted(void **state)
+static void weight_follows_a_colon_and_selects_weighted(void **state)
 {
     (void)state;
     assert_true(reads(BIDE_BY_PRIORITY, "email:5", "letters"));
@@ -43,7 +43,7 @@ static void a_weight_stands_behind_a_colon_and_means_weighted(void **state)
     topic_is(0, "email", UINT32_MAX);
 }
 
-static void a_weight_that_nobody_looks_at_is_refused(void **state)
+static void unused_weight_is_rejected(void **state)
 {
     (void)state;
     assert_false(reads(BIDE_STRICT, "email:5", NULL));
@@ -51,7 +51,7 @@ static void a_weight_that_nobody_looks_at_is_refused(void **state)
     assert_false(reads(BIDE_FAIR, "email", "letters:1"));
 }
 
-static void what_is_no_weight_is_refused(void **state)
+static void invalid_weight_is_rejected(void **state)
 {
     (void)state;
     static const char *const bad[] = {"t:", "t:0", "t:-1", "t:x", "t:1:2", "t:4294967296", "t: 1"};
@@ -61,7 +61,7 @@ static void what_is_no_weight_is_refused(void **state)
     assert_string_equal(error, "\"t: 1\": a weight must be at least 1");
 }
 
-static void what_is_no_topic_is_refused(void **state)
+static void invalid_topic_is_rejected(void **state)
 {
     (void)state;
     assert_false(reads(BIDE_BY_PRIORITY, "e mail", NULL));
@@ -88,11 +88,11 @@ static void strategies_have_names(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(words_are_topics),
-        cmocka_unit_test(a_weight_stands_behind_a_colon_and_means_weighted),
-        cmocka_unit_test(a_weight_that_nobody_looks_at_is_refused),
-        cmocka_unit_test(what_is_no_weight_is_refused),
-        cmocka_unit_test(what_is_no_topic_is_refused),
+        cmocka_unit_test(arguments_are_topics),
+        cmocka_unit_test(weight_follows_a_colon_and_selects_weighted),
+        cmocka_unit_test(unused_weight_is_rejected),
+        cmocka_unit_test(invalid_weight_is_rejected),
+        cmocka_unit_test(invalid_topic_is_rejected),
         cmocka_unit_test(strategies_have_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -39,7 +39,7 @@ static void bytes_are_read_into_a_copy_that_ends_with_a_nul(void **state)
     bide_decoded_free(value);
 }
 
-static void no_bytes_at_all_are_bytes(void **state)
+static void empty_bytes_round_trip(void **state)
 {
     (void)state;
     bide_slice empty = {NULL, 0};
@@ -54,7 +54,7 @@ static void no_bytes_at_all_are_bytes(void **state)
     bide_decoded_free(value);
 }
 
-static void bytes_that_are_not_there_are_refused(void **state)
+static void null_data_with_a_size_is_rejected(void **state)
 {
     (void)state;
     bide_slice missing = {NULL, 3};
@@ -68,7 +68,7 @@ static void bytes_that_are_not_there_are_refused(void **state)
     assert_null(value);
 }
 
-static void arguments_that_are_null_are_refused(void **state)
+static void null_arguments_are_rejected(void **state)
 {
     (void)state;
     struct word word = {"x"};
@@ -115,7 +115,7 @@ static void bytes_have_no_fields_for_a_key(void **state)
     bide_close(queue);
 }
 
-static void a_build_without_json_says_so(void **state)
+static void build_without_json_reports_it(void **state)
 {
     (void)state;
     struct word word = {"x"}, *read = NULL;
@@ -137,7 +137,7 @@ static void a_build_without_json_says_so(void **state)
     bide_buf_unref(json);
 }
 
-static void a_publish_without_json_says_so(void **state)
+static void publish_without_json_reports_it(void **state)
 {
     (void)state;
     bide *queue;
@@ -162,13 +162,13 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bytes_are_written_as_they_are),
         cmocka_unit_test(bytes_are_read_into_a_copy_that_ends_with_a_nul),
-        cmocka_unit_test(no_bytes_at_all_are_bytes),
-        cmocka_unit_test(bytes_that_are_not_there_are_refused),
-        cmocka_unit_test(arguments_that_are_null_are_refused),
+        cmocka_unit_test(empty_bytes_round_trip),
+        cmocka_unit_test(null_data_with_a_size_is_rejected),
+        cmocka_unit_test(null_arguments_are_rejected),
         cmocka_unit_test(bytes_are_published_as_they_are),
         cmocka_unit_test(bytes_have_no_fields_for_a_key),
-        cmocka_unit_test(a_build_without_json_says_so),
-        cmocka_unit_test(a_publish_without_json_says_so),
+        cmocka_unit_test(build_without_json_reports_it),
+        cmocka_unit_test(publish_without_json_reports_it),
     };
     return cmocka_run_group_tests_name("type_bytes", tests, NULL, NULL);
 }

@@ -130,7 +130,7 @@ static void every_kind_and_shape_of_field_is_read(void **state)
     bide_decoded_free(all);
 }
 
-static void what_was_read_is_written_as_it_was(void **state)
+static void decoded_value_is_encoded_unchanged(void **state)
 {
     (void)state;
     struct all *all = must_decode(bide_type_of_all(), ALL_JSON);
@@ -141,7 +141,7 @@ static void what_was_read_is_written_as_it_was(void **state)
     bide_decoded_free(all);
 }
 
-static void what_is_missing_or_null_is_zero(void **state)
+static void missing_or_null_value_is_zero(void **state)
 {
     (void)state;
     static const char nulls[] =
@@ -156,7 +156,7 @@ static void what_is_missing_or_null_is_zero(void **state)
     bide_decoded_free(null);
 }
 
-static void empty_bytes_are_there_and_an_empty_array_is_not(void **state)
+static void empty_bytes_are_not_null_and_empty_arrays_are(void **state)
 {
     (void)state;
     struct some *some = must_decode(bide_type_of_some(), "{\"bytes\":\"\",\"numbers\":[]}");
@@ -167,7 +167,7 @@ static void empty_bytes_are_there_and_an_empty_array_is_not(void **state)
     bide_decoded_free(some);
 }
 
-static void what_is_not_described_is_skipped(void **state)
+static void unknown_field_is_skipped(void **state)
 {
     (void)state;
     struct some *some =
@@ -262,7 +262,7 @@ static void numbers_of_many_digits_are_too_large(void **state)
     assert_bad("u8", "\"18446744073709551617\"", "u8: 18446744073709551617 is more than 255");
 }
 
-static void a_text_of_several_values_is_refused(void **state)
+static void text_after_the_value_is_rejected(void **state)
 {
     (void)state;
     void *value = NULL;
@@ -275,7 +275,7 @@ static void a_text_of_several_values_is_refused(void **state)
 }
 
 /* As other programs write them: in a field that nobody describes, or for a double. */
-static void integers_that_are_too_large_for_jansson_do_not_spoil_the_rest(void **state)
+static void integers_too_large_for_jansson_do_not_affect_other_fields(void **state)
 {
     (void)state;
     struct some *some = must_decode(
@@ -292,7 +292,7 @@ static void integers_that_are_too_large_for_jansson_do_not_spoil_the_rest(void *
                    "some.i64: 9007199254740992 is not a whole number, or too large to be exact");
 }
 
-static void what_is_no_whole_number_is_refused(void **state)
+static void non_integer_is_rejected(void **state)
 {
     (void)state;
     static const char words[] =
@@ -314,7 +314,7 @@ static void what_is_no_whole_number_is_refused(void **state)
     assert_bad("i32", "[1]", "i32: a whole number is wanted, and this is an array");
 }
 
-static void a_number_that_json_itself_cannot_hold_is_refused(void **state)
+static void number_beyond_json_is_rejected(void **state)
 {
     (void)state;
     void *value = NULL;
@@ -327,7 +327,7 @@ static void a_number_that_json_itself_cannot_hold_is_refused(void **state)
     assert_null(value);
 }
 
-static void doubles_take_any_number_and_floats_what_fits(void **state)
+static void doubles_accept_any_number_and_floats_what_fits(void **state)
 {
     (void)state;
     struct some *some =
@@ -353,7 +353,7 @@ static void only_true_and_false_are_bools(void **state)
 
 /* ---- texts and bytes ---- */
 
-static void text_that_is_too_long_for_its_place_is_refused(void **state)
+static void text_too_long_for_its_array_is_rejected(void **state)
 {
     (void)state;
     struct some *some = must_have("chars", "\"abc\"");
@@ -363,7 +363,7 @@ static void text_that_is_too_long_for_its_place_is_refused(void **state)
     assert_bad("chars", "\"\xc3\xa9\xc3\xa9\"", "chars: the text has 4 bytes; 3 are allowed");
 }
 
-static void text_with_a_nul_is_refused(void **state)
+static void text_with_a_nul_is_rejected(void **state)
 {
     (void)state;
     assert_bad("text", "\"a\\u0000b\"", "text: there is a \\u0000 in the text");
@@ -380,7 +380,7 @@ static void escapes_are_undone(void **state)
     bide_decoded_free(some);
 }
 
-static void bytes_that_are_not_base64_are_refused(void **state)
+static void invalid_base64_is_rejected(void **state)
 {
     (void)state;
     assert_bad("bytes", "\"Zg\"", "bytes: the text is not base64");
@@ -392,7 +392,7 @@ static void bytes_that_are_not_base64_are_refused(void **state)
 
 /* ---- shapes ---- */
 
-static void a_flag_says_whether_there_is_a_value(void **state)
+static void presence_flag_is_set(void **state)
 {
     (void)state;
     struct some *some = must_have("number", "0");
@@ -404,7 +404,7 @@ static void a_flag_says_whether_there_is_a_value(void **state)
     bide_decoded_free(some);
 }
 
-static void the_path_leads_to_what_is_wrong(void **state)
+static void error_has_the_path_of_the_value(void **state)
 {
     (void)state;
     assert_bad("lines", "[{\"article\":\"a\",\"count\":1},{\"article\":\"b\",\"count\":-1}]",
@@ -417,7 +417,7 @@ static void the_path_leads_to_what_is_wrong(void **state)
     assert_bad("lines", "[3]", "lines[0]: an object is wanted, and this is a number");
 }
 
-static void null_in_an_array_is_refused(void **state)
+static void null_in_an_array_is_rejected(void **state)
 {
     (void)state;
     assert_bad("texts", "[\"a\",null]", "texts[1]: a string is wanted, and this is null");
@@ -425,7 +425,7 @@ static void null_in_an_array_is_refused(void **state)
     assert_bad("lines", "[null]", "lines[0]: an object is wanted, and this is null");
 }
 
-static void what_is_no_object_is_refused(void **state)
+static void non_object_is_rejected(void **state)
 {
     (void)state;
     assert_refused(bide_type_of_line(), "", "line: there is nothing to read");
@@ -435,7 +435,7 @@ static void what_is_no_object_is_refused(void **state)
     assert_refused(bide_type_of_line(), "{}", "line.article: it is missing, and not optional");
 }
 
-static void what_is_not_json_is_refused(void **state)
+static void invalid_json_is_rejected(void **state)
 {
     (void)state;
     static const char *const texts[] = {
@@ -469,7 +469,7 @@ static void what_is_not_json_is_refused(void **state)
     }
 }
 
-static void a_field_that_is_there_twice_is_refused(void **state)
+static void duplicate_field_is_rejected(void **state)
 {
     (void)state;
     assert_refused(bide_type_of_some(), "{\"i32\":1,\"i32\":1}",
@@ -515,7 +515,7 @@ static void structs_nest_to_a_limit(void **state)
     assert_null(value);
 }
 
-static void deep_things_that_are_skipped_end_somewhere(void **state)
+static void skipped_values_have_a_depth_limit(void **state)
 {
     (void)state;
     const size_t depth = 200000;
@@ -564,7 +564,7 @@ static void everything_is_aligned(void **state)
 
 /* ---- memory ---- */
 
-static void lack_of_our_memory_is_told_and_leaves_nothing(void **state)
+static void failed_allocation_in_the_arena_is_reported_and_leaks_nothing(void **state)
 {
     (void)state;
     char json[3000];
@@ -603,7 +603,7 @@ static void count_free(void *memory)
 }
 
 /* The text is longer than the buffer with which jansson begins, and no allocation may cut it. */
-static void lack_of_jansson_s_memory_is_told_and_leaves_nothing(void **state)
+static void failed_allocation_in_jansson_is_reported_and_leaks_nothing(void **state)
 {
     (void)state;
     static const char tea[] = "tea with milk, sugar, and a biscuit of the day before yesterday";
@@ -642,35 +642,35 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_kind_and_shape_of_field_is_read),
-        cmocka_unit_test(what_was_read_is_written_as_it_was),
-        cmocka_unit_test(what_is_missing_or_null_is_zero),
-        cmocka_unit_test(empty_bytes_are_there_and_an_empty_array_is_not),
-        cmocka_unit_test(what_is_not_described_is_skipped),
+        cmocka_unit_test(decoded_value_is_encoded_unchanged),
+        cmocka_unit_test(missing_or_null_value_is_zero),
+        cmocka_unit_test(empty_bytes_are_not_null_and_empty_arrays_are),
+        cmocka_unit_test(unknown_field_is_skipped),
         cmocka_unit_test(whole_numbers_may_be_written_in_other_ways),
         cmocka_unit_test(a_number_fits_from_its_least_to_its_greatest),
         cmocka_unit_test(numbers_of_many_digits_are_too_large),
-        cmocka_unit_test(a_text_of_several_values_is_refused),
-        cmocka_unit_test(integers_that_are_too_large_for_jansson_do_not_spoil_the_rest),
-        cmocka_unit_test(what_is_no_whole_number_is_refused),
-        cmocka_unit_test(a_number_that_json_itself_cannot_hold_is_refused),
-        cmocka_unit_test(doubles_take_any_number_and_floats_what_fits),
+        cmocka_unit_test(text_after_the_value_is_rejected),
+        cmocka_unit_test(integers_too_large_for_jansson_do_not_affect_other_fields),
+        cmocka_unit_test(non_integer_is_rejected),
+        cmocka_unit_test(number_beyond_json_is_rejected),
+        cmocka_unit_test(doubles_accept_any_number_and_floats_what_fits),
         cmocka_unit_test(only_true_and_false_are_bools),
-        cmocka_unit_test(text_that_is_too_long_for_its_place_is_refused),
-        cmocka_unit_test(text_with_a_nul_is_refused),
+        cmocka_unit_test(text_too_long_for_its_array_is_rejected),
+        cmocka_unit_test(text_with_a_nul_is_rejected),
         cmocka_unit_test(escapes_are_undone),
-        cmocka_unit_test(bytes_that_are_not_base64_are_refused),
-        cmocka_unit_test(a_flag_says_whether_there_is_a_value),
-        cmocka_unit_test(the_path_leads_to_what_is_wrong),
-        cmocka_unit_test(null_in_an_array_is_refused),
-        cmocka_unit_test(what_is_no_object_is_refused),
-        cmocka_unit_test(what_is_not_json_is_refused),
-        cmocka_unit_test(a_field_that_is_there_twice_is_refused),
+        cmocka_unit_test(invalid_base64_is_rejected),
+        cmocka_unit_test(presence_flag_is_set),
+        cmocka_unit_test(error_has_the_path_of_the_value),
+        cmocka_unit_test(null_in_an_array_is_rejected),
+        cmocka_unit_test(non_object_is_rejected),
+        cmocka_unit_test(invalid_json_is_rejected),
+        cmocka_unit_test(duplicate_field_is_rejected),
         cmocka_unit_test(structs_nest_to_a_limit),
-        cmocka_unit_test(deep_things_that_are_skipped_end_somewhere),
+        cmocka_unit_test(skipped_values_have_a_depth_limit),
         cmocka_unit_test(an_array_may_have_many_elements),
         cmocka_unit_test(everything_is_aligned),
-        cmocka_unit_test(lack_of_our_memory_is_told_and_leaves_nothing),
-        cmocka_unit_test(lack_of_jansson_s_memory_is_told_and_leaves_nothing),
+        cmocka_unit_test(failed_allocation_in_the_arena_is_reported_and_leaks_nothing),
+        cmocka_unit_test(failed_allocation_in_jansson_is_reported_and_leaks_nothing),
     };
     return cmocka_run_group_tests_name("type_decode", tests, NULL, NULL);
 }

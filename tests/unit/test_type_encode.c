@@ -50,7 +50,7 @@ static void assert_number(double value, const char *json)
 
 /* ---- what is written ---- */
 
-static void a_struct_is_written_as_the_header_shows(void **state)
+static void struct_is_encoded_as_documented(void **state)
 {
     (void)state;
     struct line line = {"tea", 2};
@@ -113,7 +113,7 @@ static void every_kind_and_shape_of_field_is_written(void **state)
     assert_written(bide_type_of_all(), &all, ALL_JSON);
 }
 
-static void what_is_optional_and_missing_is_left_out(void **state)
+static void missing_optional_field_is_omitted(void **state)
 {
     (void)state;
     struct all all = {.text = "", .line = {"", 0}, .if_number = 5, .if_text = "not there"};
@@ -174,7 +174,7 @@ static void doubles_have_the_digits_that_they_need(void **state)
 }
 
 /* Those that are hard to write: they must come back bit by bit. */
-static void doubles_and_floats_come_back_the_same(void **state)
+static void doubles_and_floats_round_trip(void **state)
 {
     (void)state;
     uint64_t bits = 1;
@@ -224,7 +224,7 @@ static void large_values_are_written_whole(void **state)
 
 /* ---- what cannot be ---- */
 
-static void a_missing_text_that_is_not_optional_is_refused(void **state)
+static void missing_required_text_is_rejected(void **state)
 {
     (void)state;
     assert_refused(bide_type_of_line(), &(struct line){NULL, 1}, "line.article: it is NULL");
@@ -232,7 +232,7 @@ static void a_missing_text_that_is_not_optional_is_refused(void **state)
     assert_refused(bide_type_of_all(), &all, "all.if_text: it is NULL");
 }
 
-static void text_that_is_not_utf8_is_refused(void **state)
+static void text_that_is_not_utf8_is_rejected(void **state)
 {
     (void)state;
     static const char *const texts[] = {
@@ -257,7 +257,7 @@ static void text_that_is_not_utf8_is_refused(void **state)
                        "line.article: the text is not UTF-8");
 }
 
-static void text_in_place_that_does_not_end_is_refused(void **state)
+static void unterminated_text_array_is_rejected(void **state)
 {
     (void)state;
     struct all all = {.text = "", .line = {"", 0}};
@@ -265,7 +265,7 @@ static void text_in_place_that_does_not_end_is_refused(void **state)
     assert_refused(bide_type_of_all(), &all, "all.chars: the text does not end within its 8 bytes");
 }
 
-static void numbers_that_json_has_not_are_refused(void **state)
+static void nan_and_infinity_are_rejected(void **state)
 {
     (void)state;
     assert_refused(bide_type_of_number(), &(struct number){NAN},
@@ -276,7 +276,7 @@ static void numbers_that_json_has_not_are_refused(void **state)
                    "narrow.narrow: inf cannot be written as JSON");
 }
 
-static void what_is_counted_and_not_there_is_refused(void **state)
+static void null_array_with_a_count_is_rejected(void **state)
 {
     (void)state;
     struct all all = {.text = "", .line = {"", 0}, .number_count = 3};
@@ -286,7 +286,7 @@ static void what_is_counted_and_not_there_is_refused(void **state)
     assert_refused(bide_type_of_all(), &all, "all.bytes: it is NULL and has 2 bytes");
 }
 
-static void the_path_leads_to_what_is_wrong(void **state)
+static void error_has_the_path_of_the_value(void **state)
 {
     (void)state;
     const char *texts[] = {"a", NULL};
@@ -308,7 +308,7 @@ static void make_chain(struct node *nodes, size_t count)
         nodes[i] = (struct node){.value = (int)i, .next = i + 1 < count ? &nodes[i + 1] : NULL};
 }
 
-static void a_chain_has_as_many_structs_as_may_nest(void **state)
+static void chain_of_the_maximum_depth_is_encoded(void **state)
 {
     (void)state;
     struct node nodes[BIDE_NESTING_MAX + 2];
@@ -330,7 +330,7 @@ static void a_chain_has_as_many_structs_as_may_nest(void **state)
     assert_null(json);
 }
 
-static void a_circle_is_refused(void **state)
+static void cycle_is_rejected(void **state)
 {
     (void)state;
     struct node node = {.value = 1, .next = &node};
@@ -345,7 +345,7 @@ static void a_circle_is_refused(void **state)
     assert_null(json);
 }
 
-static void fields_of_one_name_are_refused(void **state)
+static void duplicate_field_names_are_rejected(void **state)
 {
     (void)state;
     static const bide_field fields[] = {
@@ -375,7 +375,7 @@ static void count_free(void *memory)
     free(memory);
 }
 
-static void lack_of_memory_is_told_and_leaves_nothing(void **state)
+static void failed_allocation_is_reported_and_leaks_nothing(void **state)
 {
     (void)state;
     struct all *all;
@@ -452,25 +452,25 @@ static void threads_write_and_read_at_the_same_time(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_struct_is_written_as_the_header_shows),
+        cmocka_unit_test(struct_is_encoded_as_documented),
         cmocka_unit_test(every_kind_and_shape_of_field_is_written),
-        cmocka_unit_test(what_is_optional_and_missing_is_left_out),
+        cmocka_unit_test(missing_optional_field_is_omitted),
         cmocka_unit_test(text_is_escaped_where_json_wants_it),
         cmocka_unit_test(text_of_every_length_of_character_is_written),
         cmocka_unit_test(numbers_above_the_integers_of_json_are_digits_in_a_string),
         cmocka_unit_test(doubles_have_the_digits_that_they_need),
-        cmocka_unit_test(doubles_and_floats_come_back_the_same),
+        cmocka_unit_test(doubles_and_floats_round_trip),
         cmocka_unit_test(large_values_are_written_whole),
-        cmocka_unit_test(a_missing_text_that_is_not_optional_is_refused),
-        cmocka_unit_test(text_that_is_not_utf8_is_refused),
-        cmocka_unit_test(text_in_place_that_does_not_end_is_refused),
-        cmocka_unit_test(numbers_that_json_has_not_are_refused),
-        cmocka_unit_test(what_is_counted_and_not_there_is_refused),
-        cmocka_unit_test(the_path_leads_to_what_is_wrong),
-        cmocka_unit_test(a_chain_has_as_many_structs_as_may_nest),
-        cmocka_unit_test(a_circle_is_refused),
-        cmocka_unit_test(fields_of_one_name_are_refused),
-        cmocka_unit_test(lack_of_memory_is_told_and_leaves_nothing),
+        cmocka_unit_test(missing_required_text_is_rejected),
+        cmocka_unit_test(text_that_is_not_utf8_is_rejected),
+        cmocka_unit_test(unterminated_text_array_is_rejected),
+        cmocka_unit_test(nan_and_infinity_are_rejected),
+        cmocka_unit_test(null_array_with_a_count_is_rejected),
+        cmocka_unit_test(error_has_the_path_of_the_value),
+        cmocka_unit_test(chain_of_the_maximum_depth_is_encoded),
+        cmocka_unit_test(cycle_is_rejected),
+        cmocka_unit_test(duplicate_field_names_are_rejected),
+        cmocka_unit_test(failed_allocation_is_reported_and_leaks_nothing),
         cmocka_unit_test(numbers_do_not_depend_on_the_locale),
         cmocka_unit_test(threads_write_and_read_at_the_same_time),
     };

@@ -50,7 +50,7 @@ static void location_and_parameters_may_be_missing(void **state)
     assert_int_equal(url.param_count, 1);
 }
 
-static void the_location_is_left_as_it_is(void **state)
+static void location_is_not_decoded(void **state)
 {
     (void)state;
     assert_true(parse("redis://user:p%40ss@host:6379/0?a=b"));
@@ -77,7 +77,7 @@ static void a_value_may_be_empty_or_hold_an_equals_sign(void **state)
     assert_string_equal(url.params[1].value, "c=d");
 }
 
-static void empty_parameters_are_passed_over(void **state)
+static void empty_parameters_are_skipped(void **state)
 {
     (void)state;
     assert_true(parse("memory:?&a=b&&c=d&"));
@@ -85,7 +85,7 @@ static void empty_parameters_are_passed_over(void **state)
     assert_string_equal(url.params[1].name, "c");
 }
 
-static void a_text_without_a_scheme_is_refused(void **state)
+static void url_without_a_scheme_is_rejected(void **state)
 {
     (void)state;
     static const char *const bad[] = {"",         "memory", ":",        ":memory", "MEMORY:",
@@ -96,7 +96,7 @@ static void a_text_without_a_scheme_is_refused(void **state)
     assert_string_equal(url.scheme, "a1+b-c.d");
 }
 
-static void a_bad_percent_sign_is_refused(void **state)
+static void invalid_percent_escape_is_rejected(void **state)
 {
     (void)state;
     static const char *const bad[] = {"memory:?a=%",     "memory:?a=%4",  "memory:?a=%g1",
@@ -106,7 +106,7 @@ static void a_bad_percent_sign_is_refused(void **state)
         refuse(bad[i], "percent");
 }
 
-static void a_parameter_that_is_not_name_and_value_is_refused(void **state)
+static void parameter_without_a_value_is_rejected(void **state)
 {
     (void)state;
     refuse("memory:?a", "name=value");
@@ -114,7 +114,7 @@ static void a_parameter_that_is_not_name_and_value_is_refused(void **state)
     refuse("memory:?a=b&c", "name=value");
 }
 
-static void the_longest_url_is_taken_and_a_longer_one_refused(void **state)
+static void longest_url_is_accepted_and_a_longer_one_rejected(void **state)
 {
     (void)state;
     static char text[BI_URL_MAX + 1];
@@ -128,7 +128,7 @@ static void the_longest_url_is_taken_and_a_longer_one_refused(void **state)
     refuse(text, "too long");
 }
 
-static void the_most_parameters_are_taken_and_more_refused(void **state)
+static void maximum_of_parameters_is_enforced(void **state)
 {
     (void)state;
     char text[BI_URL_MAX] = "memory:?";
@@ -141,7 +141,7 @@ static void the_most_parameters_are_taken_and_more_refused(void **state)
     refuse(text, "too many");
 }
 
-static void a_secret_is_taken_out_of_a_url(void **state)
+static void secret_is_removed_from_a_url(void **state)
 {
     (void)state;
     static const struct {
@@ -184,16 +184,16 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_url_has_a_scheme_a_location_and_parameters),
         cmocka_unit_test(location_and_parameters_may_be_missing),
-        cmocka_unit_test(the_location_is_left_as_it_is),
+        cmocka_unit_test(location_is_not_decoded),
         cmocka_unit_test(percent_signs_in_names_and_values_are_decoded),
         cmocka_unit_test(a_value_may_be_empty_or_hold_an_equals_sign),
-        cmocka_unit_test(empty_parameters_are_passed_over),
-        cmocka_unit_test(a_text_without_a_scheme_is_refused),
-        cmocka_unit_test(a_bad_percent_sign_is_refused),
-        cmocka_unit_test(a_parameter_that_is_not_name_and_value_is_refused),
-        cmocka_unit_test(the_longest_url_is_taken_and_a_longer_one_refused),
-        cmocka_unit_test(the_most_parameters_are_taken_and_more_refused),
-        cmocka_unit_test(a_secret_is_taken_out_of_a_url),
+        cmocka_unit_test(empty_parameters_are_skipped),
+        cmocka_unit_test(url_without_a_scheme_is_rejected),
+        cmocka_unit_test(invalid_percent_escape_is_rejected),
+        cmocka_unit_test(parameter_without_a_value_is_rejected),
+        cmocka_unit_test(longest_url_is_accepted_and_a_longer_one_rejected),
+        cmocka_unit_test(maximum_of_parameters_is_enforced),
+        cmocka_unit_test(secret_is_removed_from_a_url),
     };
     return cmocka_run_group_tests_name("url", tests, NULL, NULL);
 }

@@ -55,7 +55,7 @@ static void assert_differs(const struct bi_image *image, const char *how)
 
 /* ---- the job itself ---- */
 
-static void what_was_stored_is_the_same_in_every_state(void **state)
+static void stored_job_is_equal_in_every_state(void **state)
 {
     (void)state;
     uint64_t ready = put(&w, "a");
@@ -78,7 +78,7 @@ static void what_was_stored_is_the_same_in_every_state(void **state)
     assert_same(&image);
 }
 
-static void what_is_not_written_is_no_difference(void **state)
+static void unwritten_change_is_not_a_difference(void **state)
 {
     (void)state;
     uint64_t id = put_delayed(&w, "a", 1000);
@@ -97,7 +97,7 @@ static void what_is_not_written_is_no_difference(void **state)
     assert_same(&image);
 }
 
-static void every_difference_is_told(void **state)
+static void every_difference_is_reported(void **state)
 {
     (void)state;
     uint64_t id = put(&w, "a");
@@ -122,7 +122,7 @@ static void every_difference_is_told(void **state)
     assert_same(&image);
 }
 
-static void a_state_is_another_unless_it_leads_there_unwritten(void **state)
+static void state_differs_unless_it_is_reached_without_a_write(void **state)
 {
     (void)state;
     uint64_t ids[6] = {0};
@@ -159,7 +159,7 @@ static void a_state_is_another_unless_it_leads_there_unwritten(void **state)
     }
 }
 
-static void every_difference_in_what_is_kept_beside_is_told(void **state)
+static void every_difference_in_variable_fields_is_reported(void **state)
 {
     (void)state;
     bide_put_options options = put_options();
@@ -293,7 +293,7 @@ static void *refuse_to_grow(void *ctx, void *memory, size_t size)
     return grows ? NULL : test_alloc_resize(ctx, memory, size);
 }
 
-static void no_id_of_a_long_chain_is_left_out(void **state)
+static void no_id_of_a_long_chain_is_skipped(void **state)
 {
     (void)state;
     enum { MANY = 20000, MAX = 256 };
@@ -332,16 +332,16 @@ static void no_id_of_a_long_chain_is_left_out(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(what_was_stored_is_the_same_in_every_state),
-        TEST(what_is_not_written_is_no_difference),
-        TEST(every_difference_is_told),
-        TEST(a_state_is_another_unless_it_leads_there_unwritten),
-        TEST(every_difference_in_what_is_kept_beside_is_told),
+        TEST(stored_job_is_equal_in_every_state),
+        TEST(unwritten_change_is_not_a_difference),
+        TEST(every_difference_is_reported),
+        TEST(state_differs_unless_it_is_reached_without_a_write),
+        TEST(every_difference_in_variable_fields_is_reported),
         TEST(changes_that_are_not_stored_yet_are_not_compared),
         TEST(a_job_is_stored_from_its_insert_to_its_removal),
         TEST(all_ids_that_the_store_should_have_are_listed_once),
         TEST(an_empty_core_has_no_ids),
-        TEST(no_id_of_a_long_chain_is_left_out),
+        TEST(no_id_of_a_long_chain_is_skipped),
     };
     return cmocka_run_group_tests_name("compare", tests, NULL, NULL);
 }

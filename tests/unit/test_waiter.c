@@ -55,7 +55,7 @@ static void got_one(struct call *call, uint64_t id)
 
 /* ---- waiting ---- */
 
-static void one_op_that_makes_several_jobs_ready_serves_the_longest_waiting_first(void **state)
+static void put_many_serves_the_longest_waiting_call_first(void **state)
 {
     (void)state;
     static struct call calls[3];
@@ -76,7 +76,7 @@ static void one_op_that_makes_several_jobs_ready_serves_the_longest_waiting_firs
     got_one(&calls[2], items[0].id);
 }
 
-static void a_call_that_waits_for_the_first_job_takes_what_is_ready_then(void **state)
+static void batch_reserve_takes_the_jobs_that_are_ready_with_the_first(void **state)
 {
     (void)state;
     static struct call call;
@@ -89,7 +89,7 @@ static void a_call_that_waits_for_the_first_job_takes_what_is_ready_then(void **
     assert_int_equal(state_of(&w, also), BIDE_STATE_READY);
 }
 
-static void a_job_goes_past_a_paused_topic_only_when_the_pause_ends(void **state)
+static void job_of_a_paused_topic_is_delivered_when_the_pause_ends(void **state)
 {
     (void)state;
     static struct call call;
@@ -103,7 +103,7 @@ static void a_job_goes_past_a_paused_topic_only_when_the_pause_ends(void **state
     got_one(&call, id);
 }
 
-static void a_call_times_out_at_its_very_microsecond(void **state)
+static void call_times_out_exactly(void **state)
 {
     (void)state;
     static struct call call;
@@ -116,7 +116,7 @@ static void a_call_times_out_at_its_very_microsecond(void **state)
 }
 
 /* What comes due at the moment of the timeout is still given: jobs come before calls. */
-static void a_job_due_at_the_moment_of_the_timeout_is_given(void **state)
+static void job_due_at_the_timeout_is_delivered(void **state)
 {
     (void)state;
     static struct call call;
@@ -169,7 +169,7 @@ static int steps_of_ticks(void)
     return steps;
 }
 
-static void calls_that_name_many_topics_are_served_in_steps(void **state)
+static void calls_with_many_topics_are_served_in_steps(void **state)
 {
     (void)state;
     static struct call calls[MANY_CALLS];
@@ -193,7 +193,7 @@ static void calls_that_name_many_topics_are_served_in_steps(void **state)
         bide_job_clear(&calls[i].jobs[0]);
 }
 
-static void calls_that_name_many_topics_time_out_in_steps(void **state)
+static void calls_with_many_topics_time_out_in_steps(void **state)
 {
     (void)state;
     static struct call calls[MANY_CALLS];
@@ -207,7 +207,7 @@ static void calls_that_name_many_topics_time_out_in_steps(void **state)
         assert_int_equal(calls[i].op.status, BIDE_TIMED_OUT);
 }
 
-static void calls_that_name_many_topics_are_closed_in_steps(void **state)
+static void calls_with_many_topics_are_closed_in_steps(void **state)
 {
     (void)state;
     static struct call calls[MANY_CALLS];
@@ -246,7 +246,7 @@ static void learned_the_end(const bide_op *op)
     assert_int_equal(op->wait.state, BIDE_STATE_GONE);
 }
 
-static void many_calls_learn_of_the_end_in_steps(void **state)
+static void many_waits_complete_in_steps(void **state)
 {
     (void)state;
     uint64_t id = watch_job();
@@ -288,7 +288,7 @@ static void completing_the_calls_of_a_job_that_ended_counts_as_work(void **state
     assert_true(bi_core_work(w.core) - before >= WATCHERS);
 }
 
-static void a_timeout_after_the_end_of_the_job_shows_the_end(void **state)
+static void timeout_after_the_end_of_the_job_completes_waits_with_the_end(void **state)
 {
     (void)state;
     uint64_t id = watch_job();
@@ -301,7 +301,7 @@ static void a_timeout_after_the_end_of_the_job_shows_the_end(void **state)
         learned_the_end(&watching[i]);
 }
 
-static void a_close_after_the_end_of_the_job_shows_the_end(void **state)
+static void close_after_the_end_of_the_job_completes_waits_with_the_end(void **state)
 {
     (void)state;
     uint64_t id = watch_job();
@@ -333,7 +333,7 @@ static void learned_of_recovery(int from, int to)
         assert_int_equal(watching[i].status, BIDE_OK);
 }
 
-static void many_calls_learn_of_the_end_of_recovery_in_steps(void **state)
+static void many_waits_for_recovery_complete_in_steps(void **state)
 {
     (void)state;
     open_and_watch_recovery();
@@ -355,7 +355,7 @@ static void many_calls_learn_of_the_end_of_recovery_in_steps(void **state)
     learned_of_recovery(STEP_ENDS + 1, WATCHERS);
 }
 
-static void a_close_after_the_end_of_recovery_shows_the_end(void **state)
+static void close_after_recovery_completes_waits_with_success(void **state)
 {
     (void)state;
     open_and_watch_recovery();
@@ -367,7 +367,7 @@ static void a_close_after_the_end_of_recovery_shows_the_end(void **state)
 }
 
 /* Those that were completed before the rollback are held by the caller, who fails them. */
-static void an_end_that_is_undone_fails_the_calls_that_have_yet_to_learn_of_it(void **state)
+static void rolled_back_end_fails_the_remaining_waits(void **state)
 {
     (void)state;
     core_fixture_close(&w);
@@ -393,7 +393,7 @@ static void an_end_that_is_undone_fails_the_calls_that_have_yet_to_learn_of_it(v
 }
 
 /* Their replies depend on the batch of the end, also if a later step completes them. */
-static void calls_that_learn_later_are_held_with_the_end(void **state)
+static void waits_completed_later_are_held_with_the_end(void **state)
 {
     (void)state;
     core_fixture_close(&w);
@@ -415,7 +415,7 @@ static void calls_that_learn_later_are_held_with_the_end(void **state)
 #define DRAWS 4000u
 
 /* A topic stays as long as it is marked to be served, although nothing else needs it. */
-static void a_topic_that_is_still_to_be_served_is_needed(void **state)
+static void unserved_topic_is_kept(void **state)
 {
     (void)state;
     static struct call calls[2];
@@ -463,23 +463,23 @@ static void call_is_served_when_memory_returns(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(one_op_that_makes_several_jobs_ready_serves_the_longest_waiting_first),
-        TEST(a_call_that_waits_for_the_first_job_takes_what_is_ready_then),
-        TEST(a_job_goes_past_a_paused_topic_only_when_the_pause_ends),
-        TEST(a_call_times_out_at_its_very_microsecond),
-        TEST(a_job_due_at_the_moment_of_the_timeout_is_given),
-        TEST(calls_that_name_many_topics_are_served_in_steps),
-        TEST(calls_that_name_many_topics_time_out_in_steps),
-        TEST(calls_that_name_many_topics_are_closed_in_steps),
-        TEST(many_calls_learn_of_the_end_in_steps),
+        TEST(put_many_serves_the_longest_waiting_call_first),
+        TEST(batch_reserve_takes_the_jobs_that_are_ready_with_the_first),
+        TEST(job_of_a_paused_topic_is_delivered_when_the_pause_ends),
+        TEST(call_times_out_exactly),
+        TEST(job_due_at_the_timeout_is_delivered),
+        TEST(calls_with_many_topics_are_served_in_steps),
+        TEST(calls_with_many_topics_time_out_in_steps),
+        TEST(calls_with_many_topics_are_closed_in_steps),
+        TEST(many_waits_complete_in_steps),
         TEST(completing_the_calls_of_a_job_that_ended_counts_as_work),
-        TEST(a_timeout_after_the_end_of_the_job_shows_the_end),
-        TEST(a_close_after_the_end_of_the_job_shows_the_end),
-        TEST(many_calls_learn_of_the_end_of_recovery_in_steps),
-        TEST(a_close_after_the_end_of_recovery_shows_the_end),
-        TEST(an_end_that_is_undone_fails_the_calls_that_have_yet_to_learn_of_it),
-        TEST(calls_that_learn_later_are_held_with_the_end),
-        TEST(a_topic_that_is_still_to_be_served_is_needed),
+        TEST(timeout_after_the_end_of_the_job_completes_waits_with_the_end),
+        TEST(close_after_the_end_of_the_job_completes_waits_with_the_end),
+        TEST(many_waits_for_recovery_complete_in_steps),
+        TEST(close_after_recovery_completes_waits_with_success),
+        TEST(rolled_back_end_fails_the_remaining_waits),
+        TEST(waits_completed_later_are_held_with_the_end),
+        TEST(unserved_topic_is_kept),
         TEST(call_is_served_when_memory_returns),
     };
     return cmocka_run_group_tests_name("waiter", tests, NULL, NULL);

@@ -57,7 +57,7 @@ static void on_event(void *user, enum server_event event)
     raise(SIGTERM);
 }
 
-static void a_commit_that_hangs_silences_the_watchdog(void **state)
+static void hanging_commit_stops_the_watchdog_notifications(void **state)
 {
     struct server *server;
     char error[BIDE_ERROR_SIZE];
@@ -81,7 +81,7 @@ static void a_commit_that_hangs_silences_the_watchdog(void **state)
     assert_int_equal(bide_cq_free(cq), BIDE_OK);
 }
 
-static void without_a_watchdog_none_is_told(void **state)
+static void no_watchdog_gets_no_notification(void **state)
 {
     struct server *server;
     char error[BIDE_ERROR_SIZE];
@@ -103,8 +103,8 @@ static void without_a_watchdog_none_is_told(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_commit_that_hangs_silences_the_watchdog),
-        cmocka_unit_test(without_a_watchdog_none_is_told),
+        cmocka_unit_test(hanging_commit_stops_the_watchdog_notifications),
+        cmocka_unit_test(no_watchdog_gets_no_notification),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

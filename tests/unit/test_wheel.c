@@ -124,7 +124,7 @@ static void a_timer_fires_at_the_first_tick_at_or_after_its_deadline(void **stat
     }
 }
 
-static void nothing_fires_early_whatever_the_steps_of_the_clock(void **state)
+static void no_timer_fires_early_with_any_clock_steps(void **state)
 {
     (void)state;
     enum { TIMERS = 1000 };
@@ -149,7 +149,7 @@ static void nothing_fires_early_whatever_the_steps_of_the_clock(void **state)
     bi_timers_done(wheel);
 }
 
-static void delays_from_a_millisecond_to_a_hundred_years_are_met(void **state)
+static void delays_of_every_length_fire_on_time(void **state)
 {
     (void)state;
     const int64_t delays[] = {MS, 10 * MS, 1000 * MS, 3600000 * MS, 86400000 * MS, CENTURY};
@@ -179,7 +179,7 @@ static void a_ring_of_one_slot_is_enough(void **state)
     bi_timers_done(wheel);
 }
 
-static void the_wheel_is_looked_at_once_a_tick_and_not_at_all_when_empty(void **state)
+static void wheel_wakes_once_a_tick_and_never_when_empty(void **state)
 {
     (void)state;
     struct timers *wheel = wheel_of(10 * MS, 512, 500);
@@ -194,7 +194,7 @@ static void the_wheel_is_looked_at_once_a_tick_and_not_at_all_when_empty(void **
     bi_timers_done(wheel);
 }
 
-static void what_is_due_and_not_popped_asks_to_be_looked_at_now(void **state)
+static void unpopped_due_timer_requests_an_immediate_tick(void **state)
 {
     (void)state;
     struct timers *wheel = wheel_of(10 * MS, 512, 0);
@@ -208,7 +208,7 @@ static void what_is_due_and_not_popped_asks_to_be_looked_at_now(void **state)
     bi_timers_done(wheel);
 }
 
-static void a_timer_set_after_a_long_idle_time_is_met(void **state)
+static void timer_set_after_a_long_idle_time_fires(void **state)
 {
     (void)state;
     struct timers *wheel = wheel_of(10 * MS, 16, 0);
@@ -221,7 +221,7 @@ static void a_timer_set_after_a_long_idle_time_is_met(void **state)
     bi_timers_done(wheel);
 }
 
-static void a_clock_before_the_birth_of_the_wheel_moves_nothing(void **state)
+static void time_before_the_start_of_the_wheel_fires_nothing(void **state)
 {
     (void)state;
     struct timers *wheel = wheel_of(10 * MS, 16, 1000 * MS);
@@ -252,7 +252,7 @@ static void a_deadline_that_the_ring_has_passed_fires_at_once(void **state)
     bi_timers_done(wheel);
 }
 
-static void a_turn_hands_out_what_has_come_due_and_keeps_the_rest(void **state)
+static void turn_pops_due_timers_and_keeps_the_rest(void **state)
 {
     (void)state;
     enum { TIMERS = 100 };
@@ -283,15 +283,15 @@ int main(void)
         cmocka_unit_test(a_timer_many_turns_away_waits_for_its_round),
         cmocka_unit_test(a_jump_of_many_turns_fires_all_that_is_due_in_order),
         cmocka_unit_test(a_timer_fires_at_the_first_tick_at_or_after_its_deadline),
-        cmocka_unit_test(nothing_fires_early_whatever_the_steps_of_the_clock),
-        cmocka_unit_test(delays_from_a_millisecond_to_a_hundred_years_are_met),
+        cmocka_unit_test(no_timer_fires_early_with_any_clock_steps),
+        cmocka_unit_test(delays_of_every_length_fire_on_time),
         cmocka_unit_test(a_ring_of_one_slot_is_enough),
-        cmocka_unit_test(the_wheel_is_looked_at_once_a_tick_and_not_at_all_when_empty),
-        cmocka_unit_test(what_is_due_and_not_popped_asks_to_be_looked_at_now),
-        cmocka_unit_test(a_timer_set_after_a_long_idle_time_is_met),
-        cmocka_unit_test(a_clock_before_the_birth_of_the_wheel_moves_nothing),
+        cmocka_unit_test(wheel_wakes_once_a_tick_and_never_when_empty),
+        cmocka_unit_test(unpopped_due_timer_requests_an_immediate_tick),
+        cmocka_unit_test(timer_set_after_a_long_idle_time_fires),
+        cmocka_unit_test(time_before_the_start_of_the_wheel_fires_nothing),
         cmocka_unit_test(a_deadline_that_the_ring_has_passed_fires_at_once),
-        cmocka_unit_test(a_turn_hands_out_what_has_come_due_and_keeps_the_rest),
+        cmocka_unit_test(turn_pops_due_timers_and_keeps_the_rest),
     };
     return cmocka_run_group_tests_name("wheel", tests, NULL, NULL);
 }

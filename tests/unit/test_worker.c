@@ -68,7 +68,7 @@ static void stop_it(struct fixture *fixture, const bide_work_event *event)
     }
 }
 
-static void an_event_may_make_it_quit_but_not_stop_it(void **state)
+static void event_handler_may_quit_but_not_stop_the_worker(void **state)
 {
     (void)state;
     struct fixture *fixture = fixture_new(2);
@@ -114,7 +114,7 @@ static void run_from_a_callback(bide_op *op)
     codes[0] = bide_run(op->user, "t", fixture_handle, NULL);
 }
 
-static void the_simple_form_is_refused_in_a_completion_callback(void **state)
+static void bide_run_is_rejected_in_a_completion_callback(void **state)
 {
     (void)state;
     struct stub *stub = stub_new();
@@ -133,7 +133,7 @@ static void the_simple_form_is_refused_in_a_completion_callback(void **state)
 
 /* ---- taking ---- */
 
-static void a_queue_that_gives_no_jobs_is_told_once_and_when_it_does_again(void **state)
+static void failing_reserve_is_reported_once_and_its_recovery(void **state)
 {
     (void)state;
     struct fixture *fixture = fixture_new(3);
@@ -150,7 +150,7 @@ static void a_queue_that_gives_no_jobs_is_told_once_and_when_it_does_again(void 
     fixture_free(fixture);
 }
 
-static void no_job_is_begun_while_as_many_answers_are_owed_as_there_are_threads(void **state)
+static void deferred_acks_of_all_threads_stop_new_jobs(void **state)
 {
     (void)state;
     struct fixture *fixture = fixture_new(1);
@@ -169,7 +169,7 @@ static void no_job_is_begun_while_as_many_answers_are_owed_as_there_are_threads(
     fixture_free(fixture);
 }
 
-static void an_answer_that_fails_is_owed_before_the_next_handler_returns(void **state)
+static void failed_ack_is_deferred_before_the_next_handler_returns(void **state)
 {
     (void)state;
     struct fixture *fixture = fixture_start(1);
@@ -185,7 +185,7 @@ static void an_answer_that_fails_is_owed_before_the_next_handler_returns(void **
     fixture_end(fixture);
 }
 
-static void a_job_that_comes_when_it_stops_is_given_back_unbegun(void **state)
+static void job_reserved_during_a_stop_is_given_back_unstarted(void **state)
 {
     (void)state;
     struct fixture *fixture = fixture_new(1);
@@ -225,7 +225,7 @@ static void job_of_a_topic_without_handler_is_retried_and_runs_no_handler(void *
     fixture_end(fixture);
 }
 
-static void what_was_told_of_one_job_is_not_told_of_the_next(void **state)
+static void reason_of_one_job_does_not_reach_the_next(void **state)
 {
     (void)state;
     struct fixture *fixture = fixture_start(1);
@@ -246,7 +246,7 @@ static void what_was_told_of_one_job_is_not_told_of_the_next(void **state)
 
 /* ---- stopping ---- */
 
-static void a_queue_that_never_answers_does_not_keep_a_stop_from_returning(void **state)
+static void stop_returns_although_an_ack_is_pending(void **state)
 {
     (void)state;
     struct fixture *fixture = fixture_start_short_stop(1);
@@ -259,7 +259,7 @@ static void a_queue_that_never_answers_does_not_keep_a_stop_from_returning(void 
     fixture_free(fixture);
 }
 
-static void a_keeper_whose_ops_stay_out_does_not_keep_a_stop_from_returning(void **state)
+static void stop_returns_although_background_ops_are_pending(void **state)
 {
     (void)state;
     struct fixture *fixture = fixture_new(1);
@@ -288,7 +288,7 @@ static void await_quit(struct stub *stub, bide_op_kind kind)
         usleep(1000);
 }
 
-static void a_feed_that_comes_when_the_keeper_ends_is_given_back(void **state)
+static void subscription_during_the_stop_is_released(void **state)
 {
     (void)state;
     struct fixture *fixture = fixture_new(1);
@@ -312,7 +312,7 @@ static void *give_feed(void *arg)
     return NULL;
 }
 
-static void a_feed_that_comes_late_is_given_back_and_the_keeper_ends(void **state)
+static void late_subscription_is_released_and_the_background_thread_ends(void **state)
 {
     (void)state;
     struct fixture *fixture = fixture_new(1);
@@ -326,7 +326,7 @@ static void a_feed_that_comes_late_is_given_back_and_the_keeper_ends(void **stat
     fixture_free(fixture);
 }
 
-static void what_is_owed_when_it_stops_is_given_up_and_told(void **state)
+static void deferred_ack_is_given_up_and_reported_at_a_stop(void **state)
 {
     (void)state;
     struct fixture *fixture = fixture_start_short_stop(1);
@@ -355,7 +355,7 @@ static void on_health(void *user, int code, const char *text)
     atomic_store(&health->stop_code, bide_worker_stop(health->fixture->worker));
 }
 
-static void its_health_is_told_and_a_queue_that_is_silent_is_not_well(void **state)
+static void silent_queue_is_reported_as_unhealthy(void **state)
 {
     (void)state;
     struct fixture *fixture = fixture_new(1);
@@ -385,21 +385,21 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(options_have_their_defaults),
         cmocka_unit_test(many_topics_are_found_by_name_and_kept_in_order),
-        cmocka_unit_test(an_event_may_make_it_quit_but_not_stop_it),
+        cmocka_unit_test(event_handler_may_quit_but_not_stop_the_worker),
         cmocka_unit_test(event_of_a_start_cannot_start_or_stop_the_worker),
-        cmocka_unit_test(the_simple_form_is_refused_in_a_completion_callback),
-        cmocka_unit_test(a_queue_that_gives_no_jobs_is_told_once_and_when_it_does_again),
-        cmocka_unit_test(no_job_is_begun_while_as_many_answers_are_owed_as_there_are_threads),
-        cmocka_unit_test(an_answer_that_fails_is_owed_before_the_next_handler_returns),
-        cmocka_unit_test(a_job_that_comes_when_it_stops_is_given_back_unbegun),
+        cmocka_unit_test(bide_run_is_rejected_in_a_completion_callback),
+        cmocka_unit_test(failing_reserve_is_reported_once_and_its_recovery),
+        cmocka_unit_test(deferred_acks_of_all_threads_stop_new_jobs),
+        cmocka_unit_test(failed_ack_is_deferred_before_the_next_handler_returns),
+        cmocka_unit_test(job_reserved_during_a_stop_is_given_back_unstarted),
         cmocka_unit_test(job_of_a_topic_without_handler_is_retried_and_runs_no_handler),
-        cmocka_unit_test(what_was_told_of_one_job_is_not_told_of_the_next),
-        cmocka_unit_test(a_queue_that_never_answers_does_not_keep_a_stop_from_returning),
-        cmocka_unit_test(a_keeper_whose_ops_stay_out_does_not_keep_a_stop_from_returning),
-        cmocka_unit_test(a_feed_that_comes_when_the_keeper_ends_is_given_back),
-        cmocka_unit_test(a_feed_that_comes_late_is_given_back_and_the_keeper_ends),
-        cmocka_unit_test(what_is_owed_when_it_stops_is_given_up_and_told),
-        cmocka_unit_test(its_health_is_told_and_a_queue_that_is_silent_is_not_well),
+        cmocka_unit_test(reason_of_one_job_does_not_reach_the_next),
+        cmocka_unit_test(stop_returns_although_an_ack_is_pending),
+        cmocka_unit_test(stop_returns_although_background_ops_are_pending),
+        cmocka_unit_test(subscription_during_the_stop_is_released),
+        cmocka_unit_test(late_subscription_is_released_and_the_background_thread_ends),
+        cmocka_unit_test(deferred_ack_is_given_up_and_reported_at_a_stop),
+        cmocka_unit_test(silent_queue_is_reported_as_unhealthy),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

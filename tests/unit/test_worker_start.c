@@ -95,20 +95,20 @@ static long fail_each(_Atomic long *countdown, int expected, const char *expecte
     return nth - 1;
 }
 
-static void a_start_without_memory_leaves_nothing_behind(void **state)
+static void failed_allocation_in_start_leaks_nothing(void **state)
 {
     (void)state;
     assert_true(fail_each(&calloc_countdown, BIDE_ENOMEM, "memory") > THREADS);
 }
 
-static void a_start_without_eventfds_leaves_nothing_behind(void **state)
+static void failed_eventfd_in_start_leaks_nothing(void **state)
 {
     (void)state;
     /* One for each slot, and the keeper's. */
     assert_int_equal(fail_each(&eventfd_countdown, BIDE_ESYSTEM, "eventfd"), THREADS + 1);
 }
 
-static void a_start_without_threads_leaves_none_and_takes_no_job(void **state)
+static void failed_thread_in_start_leaves_no_thread_and_reserves_no_job(void **state)
 {
     (void)state;
     assert_int_equal(fail_each(&create_countdown, BIDE_ESYSTEM,
@@ -117,7 +117,7 @@ static void a_start_without_threads_leaves_none_and_takes_no_job(void **state)
     assert_true(atomic_load(&created) > THREADS);
 }
 
-static void a_worker_that_cannot_be_made_is_not(void **state)
+static void failed_worker_creation_leaks_nothing(void **state)
 {
     (void)state;
     struct stub *stub = stub_new();
@@ -160,10 +160,10 @@ static void stop_without_memory_reports_that_a_job_is_not_given_back(void **stat
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_start_without_memory_leaves_nothing_behind),
-        cmocka_unit_test(a_start_without_eventfds_leaves_nothing_behind),
-        cmocka_unit_test(a_start_without_threads_leaves_none_and_takes_no_job),
-        cmocka_unit_test(a_worker_that_cannot_be_made_is_not),
+        cmocka_unit_test(failed_allocation_in_start_leaks_nothing),
+        cmocka_unit_test(failed_eventfd_in_start_leaks_nothing),
+        cmocka_unit_test(failed_thread_in_start_leaves_no_thread_and_reserves_no_job),
+        cmocka_unit_test(failed_worker_creation_leaks_nothing),
         cmocka_unit_test(stop_without_memory_reports_that_a_job_is_not_given_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
