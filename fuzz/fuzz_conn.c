@@ -6,7 +6,7 @@
  * The input is what clients send; 0xff and the byte behind it are an action instead (see act()). In
  * the end everything has been read and has come to rest: then no connection may have a whole
  * command that it has not executed, and nothing may be under way but waits. After the stop nothing
- * is left of anybody.
+ * is left of any client.
  */
 #define _GNU_SOURCE /* memmem */
 #include "fuzz/fuzz.h"
@@ -170,7 +170,7 @@ static void on_step(evutil_socket_t fd, short what, void *arg)
 
 static void check_all_released(const struct server *server)
 {
-    must(!server->stop_forced); /* it has not waited for anybody */
+    must(!server->stop_forced); /* it has not waited for a client */
     const struct beanstalk *beanstalk = fuzz.beanstalk;
     const struct tube *tube = beanstalk->default_tube;
     must(server->batch.in_flight == 0 && server->batch.uncommitted == 0);

@@ -185,7 +185,7 @@ static void a_purge_of_some_states_leaves_the_others(void)
 
 static void a_reserved_job_outlives_a_purge(void)
 {
-    if (!passes_leases()) { /* nobody holds one from outside */
+    if (!passes_leases()) { /* no lease can be held from outside */
         HAS(run_expect(2, "purge", "email", "--state", "reserved", "--yes")->err, "bide cancel");
         return;
     }
@@ -269,7 +269,7 @@ static int files_in(const char *folder)
     return count;
 }
 
-/* The queue must be stored, and by somebody who writes files for us. */
+/* The queue must be stored, by a process that can write backups. */
 static bool has_backup(void)
 {
     return place_kind == AT_FILE || place_kind == AT_SERVED_FILE;

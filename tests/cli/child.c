@@ -137,7 +137,7 @@ static void exec_bide(const struct stdio_fds *stdio_fds, char **argv)
         ioctl(0, TIOCSCTTY, 0);
     }
     for (int number = 1; number < NSIG; number++)
-        signal(number, SIG_DFL); /* whoever runs us in the background has us ignore some */
+        signal(number, SIG_DFL); /* a shell that runs the tests in the background ignores some */
     make_environment();
     if (before_exec != NULL)
         before_exec();

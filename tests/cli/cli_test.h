@@ -157,7 +157,7 @@ struct child *begin_piped_on_terminal(const char *argument, ...) __attribute__((
 void feed_at(struct where at, struct child *child, const void *data, size_t size);
 #define press(child, keys) feed_at(HERE, (child), (keys), strlen(keys))
 void end_input(struct child *child);
-/* Nobody reads its standard output any more. */
+/* Closes the reading end of its standard output. */
 void end_output(struct child *child);
 
 /* Waits until a text was written. */

@@ -377,7 +377,7 @@ static void a_silent_server_times_out(void)
     close(fd);
 }
 
-/* Answers everybody with a text, and goes on or hangs up. */
+/* Replies to every client with a text, and goes on or closes. */
 struct answerer {
     int fd;
     const char *text;
@@ -497,14 +497,14 @@ static void a_directory_as_a_file_is_reported(void)
     HAS(run_expect(2, "topics", "--url", url_of("folder", ""))->err, "is a directory, not a file");
 }
 
-/* Root may write everywhere; whoever it is then may not. */
+/* Root may write everywhere; an unprivileged user may not. */
 static void become_nobody(void)
 {
     if (geteuid() == 0 && (setgid(65534) != 0 || setuid(65534) != 0))
         _exit(98);
 }
 
-static void let_nobody_in(void)
+static void deny_other_users(void)
 {
     CHECK(chmod(folder_of("config"), 0755) == 0);
     before_exec = become_nobody;
@@ -513,7 +513,7 @@ static void let_nobody_in(void)
 static void a_directory_without_write_permission_is_reported(void)
 {
     CHECK(chmod(folder_of("closed"), 0555) == 0);
-    let_nobody_in();
+    deny_other_users();
     HAS(run_expect(6, "topics", "--url", url_of("closed/jobs.db", ""))->err, "closed/jobs.db");
     CHECK(chmod(test_path("closed"), 0755) == 0);
 }
@@ -522,7 +522,7 @@ static void a_file_without_read_permission_is_reported(void)
 {
     run_expect(0, "put", "email", "hello", "--url", url_of("jobs.db", ""));
     CHECK(chmod(test_path("jobs.db"), 0400) == 0 && chmod(test_dir(), 0755) == 0);
-    let_nobody_in();
+    deny_other_users();
     HAS(run_expect(6, "topics", "--url", url_of("jobs.db", ""))->err, "jobs.db");
 }
 

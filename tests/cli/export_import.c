@@ -351,7 +351,7 @@ static void lines_before_the_given_number_are_skipped(void)
 
 static void an_interrupted_import_prints_how_to_resume(void)
 {
-    if (place_kind == AT_FILE) /* nobody else can look into it meanwhile */
+    if (place_kind == AT_FILE) /* no other process can read it meanwhile */
         return;
     struct child *child = begin("import", "-", NULL);
     feed(child, "{\"topic\":\"a\",\"body\":\"one\"}\n{\"topic\":\"a\",\"bo");

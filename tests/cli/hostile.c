@@ -33,7 +33,7 @@ static void error_with_any_text_is_valid_json(void)
 
 /* ---- the runtime folder ---- */
 
-/* Somebody else may make it lead to where he listens, after it was looked at. */
+/* Another user could change the link after it was checked. */
 static void a_runtime_folder_that_is_a_link_is_not_used(void)
 {
     const char *run = folder_of("run");
@@ -52,7 +52,7 @@ static void a_runtime_folder_that_others_can_write_to_is_not_used(void)
     HAS(run_expect(6, "put", "t", "x")->err, "belongs to another user, or others can write to it");
 }
 
-/* ---- signals that whoever started us has ignored ---- */
+/* ---- signals that the parent process has ignored ---- */
 
 static void ignore_children(void)
 {

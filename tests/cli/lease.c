@@ -130,7 +130,7 @@ static void closed_reader_leaves_the_job_ready(void)
 }
 
 /* A pipe whose reader is there, and never reads. */
-static void write_to_nobody(void)
+static void write_to_a_closed_pipe(void)
 {
     int ends_of_pipe[2];
     if (pipe(ends_of_pipe) != 0 || dup2(ends_of_pipe[1], STDOUT_FILENO) != STDOUT_FILENO)
@@ -145,7 +145,7 @@ static void a_reserve_with_a_blocked_reader_can_be_interrupted(void)
     memset(body, 'x', sizeof(body) - 1);
     put_job("email", body);
     put_job("email", body);
-    before_exec = write_to_nobody;
+    before_exec = write_to_a_closed_pipe;
     struct child *child = begin("reserve", "email", "--count", "2", NULL);
     UNTIL(count_jobs("email", BIDE_STATE_RESERVED) == 2);
     await_err(child, "job 1 token ");

@@ -7,7 +7,7 @@
 
 /* ---- events ---- */
 
-/* A plain beanstalkd has none. On a file nobody else can do anything: it is said. */
+/* A plain beanstalkd has no events. A file has one process: the command reports that. */
 static bool has_no_events(void)
 {
     if (is_plain()) {

@@ -310,7 +310,7 @@ static void a_key_held_in_the_target_is_rejected_and_reported(void)
     OK(bide_close(other));
 }
 
-/* One that was made there by somebody else at another time is another one. */
+/* A job that another client put there at another time is a different job. */
 static void a_lookalike_in_the_target_does_not_prevent_a_copy(void)
 {
     const char *from = new_queue("memory"), *to = new_queue("memory");

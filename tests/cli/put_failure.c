@@ -27,7 +27,7 @@ static const char *large_file(void)
 static void an_interrupt_between_files_reports_the_jobs_put(void)
 {
     if (place_kind == AT_FILE)
-        return; /* nobody else can see what is in */
+        return; /* no other process can read the file */
     const char *file = large_file();
     struct child *child =
         begin("put", "t", HUNDRED("--file", file), HUNDRED("--file", file), "--file", "-", NULL);

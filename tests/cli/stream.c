@@ -98,7 +98,7 @@ static void ctrl_c_reaches_a_put_on_a_terminal(void)
     EQ(count_jobs("email", BIDE_STATE_READY), 0);
 }
 
-/* Has somebody put something? A file can be seen from outside only. */
+/* Is there a job? A file in use can only be inspected from outside. */
 static bool has_begun(void)
 {
     bide_stats stats;

@@ -247,7 +247,7 @@ static void top_resumes_after_sigtstp(void)
     pane_quit();
 }
 
-/* Whoever has ended has no arguments any more, even if nobody has asked how. */
+/* An ended process has no arguments any more, even before it is waited for. */
 static bool has_ended(pid_t pid)
 {
     char path[40];
@@ -396,7 +396,7 @@ static void a_note_expires(void)
     pane_quit();
 }
 
-/* With a timeout of an hour, whoever waited for the server would be noticed. */
+/* With a timeout of an hour, a command that waits for the server would be noticed. */
 static void a_silent_server_does_not_block_quit(void)
 {
     server_choose(AT_MEMORY);

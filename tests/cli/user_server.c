@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * user_server.c - the server of one's own: started when nobody answers, once, and found again.
+ * user_server.c - the user server: started once when no server answers, and found again.
  *
- * Where the system lets us, each test has a network of its own, so that nobody answers on the usual
+ * Where the system permits it, each test has its own network, so that no server answers on the default
  * port but whom the test puts there.
  */
 #define _GNU_SOURCE /* unshare */
@@ -74,7 +74,7 @@ static void be_alone(void)
         close(fd);
     }
     if (!is_port_free())
-        FAIL("somebody serves on 127.0.0.1:11300, and there can be no network of the test's own");
+        FAIL("a server listens on 127.0.0.1:11300, and the test cannot have its own network");
 }
 
 /* ---- a server of another user ---- */

@@ -151,7 +151,7 @@ static void a_signal_before_completion_exits_as_interrupted(void)
 static void a_cancel_ends_the_program_and_removes_the_job(void)
 {
     if (!passes_leases())
-        return; /* nobody else can cancel it */
+        return; /* no other process can cancel it */
     uint64_t id = put_job("t", "x");
     struct child *child =
         begin_work("--once", "--grace", "1h", SH(until_go("trap 'echo told >&2; exit 0' TERM")));
@@ -184,7 +184,7 @@ static void a_lost_lease_terminates_the_program(void)
 static void a_job_with_a_lost_lease_is_not_reported_done(void)
 {
     if (!passes_leases())
-        return; /* nobody else can have the job */
+        return; /* no other process can reserve the job */
     bide_put_options options = BIDE_PUT_OPTIONS_INIT;
     options.ttr_ms = 1000;
     uint64_t id = put_with("x", &options);

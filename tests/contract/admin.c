@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* admin.c - what anybody may do to jobs: kick, cancel, purge, drain. */
+/* admin.c - administrative ops, which need no lease: kick, cancel, purge, drain. */
 #include "contract.h"
 
 static void kick_takes_the_oldest_burial_first(void)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * backlog - a place with so many jobs that whoever opens it can ask before all of them are loaded.
+ * backlog - a location with so many jobs that calls can be made before all of them are loaded.
  *
  * Among very many ready jobs in one topic there are, in another, a few of each state: at the
  * beginning, in the middle and at the end of all ids. Whether a job is loaded already when a test

@@ -120,7 +120,7 @@ void figures_add_up(bide *queue)
 static struct wild {
     bide *queue;
     uint64_t first_id;
-    unsigned char held[IDS_MAX]; /* somebody has a lease that cannot have run out */
+    unsigned char held[IDS_MAX]; /* a thread has a lease that cannot have expired */
     uint64_t puts;
     uint64_t forgotten; /* done, and not kept */
 } wild;

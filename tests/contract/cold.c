@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* cold.c - bodies that are not in memory: whoever asks for one gets the right one. */
+/* cold.c - bodies that are not in memory: every call that needs one gets the right one. */
 #include "cold.h"
 
 #include <stdio.h>
@@ -142,7 +142,7 @@ static void waiting_call_gets_the_body(void)
     }
 }
 
-/* A job whose body is being read is nobody else's, and is not ready either. */
+/* A job whose body is being read is not ready, and no other call can reserve it. */
 static void body_is_read_again_after_each_release(void)
 {
     const char *a = fresh_topic("a");

@@ -190,7 +190,7 @@ static void op_that_reads_a_body_can_be_cancelled(void)
             if (waiters[i]->op.status == BIDE_PENDING)
                 EQ(bide_cancel_op(queue, &waiters[i]->op), BIDE_OK);
         size_t taken = judge(cq, waiters, BIDE_CANCELLED);
-        /* What nobody got is nobody's: it is ready again, as if it had not been taken. */
+        /* A job that no call returned is ready again, as if it had not been reserved. */
         EQ(topic_of(queue, a).jobs.reserved, taken);
         EQ(topic_of(queue, a).jobs.ready, COLD_JOBS - taken);
         for (size_t i = 0; i < OPS; i += 2)

@@ -127,7 +127,7 @@ void nap_ms(int64_t duration_ms);
 #define open_queue(parameters) open_queue_at(HERE, (parameters))
 bide *open_queue_at(struct where at, const char *parameters);
 
-/* The URL of a queue that nobody else has, with further parameters. */
+/* The URL of a queue of this test alone, with further parameters. */
 const char *trial_url(char *room, size_t size, const char *parameters);
 
 /* Closes a queue before the test ends; what it kept is removed. */

@@ -94,7 +94,7 @@ void trial_end(void)
     }
 }
 
-/* The topic of that tag, made if there is none: with that name, or one that nobody else has. */
+/* The topic of that tag, created if there is none: with that name, or a unique one. */
 static const char *own_topic(const char *tag, const char *name)
 {
     pthread_mutex_lock(&trial.lock);

@@ -64,7 +64,7 @@ static void answers(const struct lease_call *call, bide *queue, uint64_t id, uin
     check_code(HERE, call->run(queue, id, token), want, call->name);
 }
 
-/* The job is reserved, and nobody but its holder has done anything to it. */
+/* The job is reserved, and only its holder has changed it. */
 static void is_untouched(bide *queue, uint64_t id)
 {
     const bide_job *job = stat_job(queue, id);

@@ -174,7 +174,7 @@ static void a_list_of_ids_finds_all_of_them(void)
     EQ(stats_of(queue).jobs.ready, BACKLOG_JOBS);
 }
 
-/* An id that nobody can have does not keep the others from being found. */
+/* An impossible id does not prevent the others from being found. */
 static void list_with_an_unknown_id_finds_the_others(void)
 {
     struct backlog *backlog = new_backlog();

@@ -393,7 +393,7 @@ static void a_reserve_keeps_its_own_copies(void)
     EQ(state_of(queue, backlog->ids[2][BIDE_STATE_DELAYED]), BIDE_STATE_GONE);
 }
 
-/* Nobody could be told when it completes, so it is answered at once, one way or the other. */
+/* Without a completion queue there is no way to deliver the completion, so it completes at once. */
 static void op_that_would_wait_needs_a_completion_queue(void)
 {
     struct backlog *backlog = new_backlog();

@@ -20,7 +20,7 @@ bool locations_begin(const char *url);
 void locations_sweep(void);
 void locations_end(void);
 
-/* Writes a place that nobody has used: a URL without further parameters. */
+/* Writes a location that was not used before: a URL without further parameters. */
 const char *new_location(char *room, size_t size);
 /* Writes the URL of a place with further parameters ("seed=1&ticker=wheel", or ""). */
 const char *location_url(char *room, size_t size, const char *location, const char *parameters);

@@ -93,7 +93,7 @@ static pid_t start(const char *url, const char *listen_at, const char *log)
     _exit(127);
 }
 
-/* Somebody listens there before he has opened his queue, which may fail: so he is asked. */
+/* The server listens before its queue is open, which may fail: so it is pinged. */
 static bool answers(const char *path)
 {
     static const char question[] = "list-tube-used\r\n";
@@ -151,7 +151,7 @@ static bool recall(const char *file, pid_t *server, pid_t *parent)
     return count == 2 && numbers[0] > 1;
 }
 
-/* Waits for the end of a process that is somebody else's: of all its threads, which hold its files. */
+/* Waits for the end of a process that is not a child: of all its threads, which hold its files. */
 static void wait_for_end(pid_t process)
 {
     int fd = (int)syscall(SYS_pidfd_open, process, 0);

@@ -226,7 +226,7 @@ static void restore_has_the_limits_of_a_put(void)
 /* The two clocks are read one after the other. */
 #define NEAR(got, want) BETWEEN((got), (want)-SLACK_MS, (want) + SLACK_MS)
 
-/* As long as anybody looks at the job; for its topic it has just come. */
+/* The job shows its old ready time; its topic counts it as new. */
 static void restored_job_keeps_its_ready_time(void)
 {
     bide *queue = open_queue("");

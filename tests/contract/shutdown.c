@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* shutdown.c - shutdown and close in the middle of everything: whoever has called is answered. */
+/* shutdown.c - shutdown and close during other calls: every call completes. */
 #include "contract.h"
 
 #include <string.h>
 
-/* ---- jobs for whoever waits ---- */
+/* ---- jobs for waiting consumers ---- */
 
 enum { PRODUCERS = 3, CONSUMERS = 6, EACH = 4000, JOBS = PRODUCERS * EACH };
 

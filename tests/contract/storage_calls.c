@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* storage_calls.c - the calls about what is stored, on any queue: one that keeps nothing says so. */
+/* storage_calls.c - the calls about the store, on any queue: a volatile queue rejects them. */
 #include "location.h"
 #include "sample_queue.h"
 

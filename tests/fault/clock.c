@@ -157,7 +157,7 @@ static void a_clock_set_back_by_years_makes_no_delay_longer(void)
     try_set_back(20 * 365 * DAY_US);
 }
 
-/* Delays have passed, as far as anybody can know; nothing else is lost. */
+/* Delays have passed by the wall clock; nothing else is lost. */
 static void try_set_forward(int64_t us)
 {
     struct jobs jobs = make_jobs();

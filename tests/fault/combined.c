@@ -325,7 +325,7 @@ static void threads_are_cancelled_in_finish_and_reserve_during_rollbacks(void)
     check_reopened();
 }
 
-/* ---- those who watch a commit that fails ---- */
+/* ---- waits and subscriptions during a commit that fails ---- */
 
 struct watcher {
     bide *queue;

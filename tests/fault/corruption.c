@@ -290,7 +290,7 @@ static void garbage_in_a_page_of_bodies_loses_only_its_bodies(void)
     OK(bide_close(queue));
 }
 
-/* Nothing can be had, and that is said. What lies there is left for whoever can mend it. */
+/* Every call reports the damage, and the file is left unchanged for repair. */
 static void garbage_in_the_first_page_is_rejected(void)
 {
     unsigned char bytes[PAGE_SIZE];

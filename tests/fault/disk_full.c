@@ -138,7 +138,7 @@ static void a_quota_or_a_file_limit_is_a_full_disk(void)
     refuse_for(ENOSPC);
 }
 
-/* What the file system says to be free is not for those whose quota is used up. */
+/* The free space of the file system is not available to a user whose quota is used up. */
 static void puts_are_rejected_while_ballast_cannot_be_created(void)
 {
     vfs_install();
@@ -176,7 +176,7 @@ static void unmount_disk(void)
     CHECK(umount2(test_path("disk"), MNT_DETACH) == 0);
 }
 
-/* A file of somebody else that takes room: so much of it, or all there is with 0. */
+/* A file of another program that takes so much space; 0: all that is left. */
 static void take_room(int64_t bytes)
 {
     static const char zeros[4096];
@@ -212,7 +212,7 @@ static void real_full_disk_rejects_puts_until_there_is_space(void)
     unmount_disk();
 }
 
-/* Nobody makes room but those who finish the jobs. */
+/* Only finished jobs free space. */
 static void consumed_real_full_disk_accepts_puts_again(void)
 {
     if (!mount_disk(8192))
@@ -231,7 +231,7 @@ static void consumed_real_full_disk_accepts_puts_again(void)
     unmount_disk();
 }
 
-/* Whatever was deleted before: small puts are taken soon, without anybody writing anything else. */
+/* Small puts are accepted again soon, without any other write. */
 static void puts_resume_when_a_real_disk_has_space(void)
 {
     for (int deleted = 96; deleted < 106; deleted += 2) {

@@ -205,7 +205,7 @@ static void acknowledged_after_several_failed_syncs_survives_power_loss(void)
             try_power_after(nth, times, false);
 }
 
-/* While somebody else has the file open, closing it does not bring the log into it. */
+/* While another process has the file open, closing it does not checkpoint the log. */
 static void acknowledged_survives_power_loss_while_another_program_reads(void)
 {
     vfs_install();

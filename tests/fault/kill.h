@@ -58,7 +58,7 @@ struct form {
 
 /* What is fixed when a job is put, and its form. */
 struct known {
-    uint64_t id; /* 0: nobody was told */
+    uint64_t id; /* 0: the put was not acknowledged */
     int topic;
     int32_t max_retries; /* -1: none */
     bool has_key;

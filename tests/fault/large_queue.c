@@ -59,7 +59,7 @@ static uint64_t fill(bide *queue, uint64_t count, const bide_put_options *option
     return first;
 }
 
-/* Ends jobs that nobody has reserved, with results or without. */
+/* Ends unreserved jobs, with results or without. */
 static void finish(bide *queue, uint64_t first, uint64_t count, bool keep)
 {
     static bide_finish_item items[LOTS];

@@ -175,7 +175,7 @@ static void file_of_a_newer_version_is_not_changed(void)
     REFUSED(url_of("jobs.db", ""), BIDE_EINVAL, "-1");
 }
 
-/* ---- permissions: root must become somebody else to have none ---- */
+/* ---- permissions: root drops its privileges first ---- */
 
 static void become_nobody(void)
 {
@@ -223,7 +223,7 @@ static sqlite3 *lock_file(const char *sql)
     return db;
 }
 
-/* A lock that another program holds for longer than anybody waits. */
+/* Another program holds the lock for longer than the busy timeout. */
 static void a_put_to_a_locked_file_fails_and_the_next_goes_on(void)
 {
     bide *queue = open_jobs("");

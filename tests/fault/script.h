@@ -30,7 +30,7 @@ const char *script_name(size_t step);
 int script_run(struct script *script, size_t step);
 
 /* A step on a disk that may fail. One that failed must say so, name the file, and have changed
- * nothing, unless it says that nobody knows. arm() and heal() (may be NULL) are called around the
+ * nothing, unless it returns BIDE_EUNKNOWN. arm() and heal() (may be NULL) are called around the
  * step itself. */
 int script_try(struct script *script, size_t step, void (*arm)(void), void (*heal)(void));
 

@@ -258,7 +258,7 @@ static void put_many_answers_for_each_item(void)
 
 /* ---- leases ---- */
 
-static void what_a_holder_may_do_nobody_else_may(void)
+static void ops_of_a_lease_are_rejected_for_other_clients(void)
 {
     uint64_t id = put_it("a", "x", NULL);
     CODE(bide_release(queue, id, 0, BIDE_KEEP, 0), BIDE_LEASE_LOST);
@@ -369,7 +369,7 @@ static void a_reserve_waits_its_whole_time(void)
 
 enum { WAITERS = 20 };
 
-static void reserves_that_wait_keep_nobody_else_from_his_answer(void)
+static void waiting_reserves_do_not_block_other_calls(void)
 {
     bide_cq *cq = NULL;
     bide_job jobs[WAITERS] = {{0}};
@@ -655,13 +655,13 @@ static const struct test tests[] = {
     TEST(a_reserve_takes_no_more_bytes_than_a_batch_may_have),
     TEST(a_delay_is_rounded_up_and_never_early),
     TEST(put_many_answers_for_each_item),
-    TEST(what_a_holder_may_do_nobody_else_may),
+    TEST(ops_of_a_lease_are_rejected_for_other_clients),
     TEST(a_lease_that_ran_out_is_lost),
     TEST(a_touch_keeps_a_lease),
     TEST(lists_of_leases_are_answered_one_by_one),
     TEST(a_job_is_finished_and_the_next_one_taken),
     TEST(a_reserve_waits_its_whole_time),
-    TEST(reserves_that_wait_keep_nobody_else_from_his_answer),
+    TEST(waiting_reserves_do_not_block_other_calls),
     TEST(what_waits_can_be_cancelled_and_is_closed_by_a_shutdown),
     TEST(jobs_are_buried_and_kicked),
     TEST(a_paused_topic_is_not_served),

@@ -103,7 +103,7 @@ static void become_bided(char **argv, const int *out, const int *err)
     setenv("PATH", "/usr/bin:/bin", 1);
     for (size_t i = 0; i < environment_count; i++)
         setenv(environment[i].name, environment[i].value, 1);
-    /* Opened first: whoever it becomes may not be let into the folder. */
+    /* Opened first: the user that the process switches to may have no access to the directory. */
     int file = open(program, O_PATH | O_CLOEXEC);
     dup2(out[1], STDOUT_FILENO);
     dup2(err[1], STDERR_FILENO);

@@ -108,7 +108,7 @@ bool have_own_ipv6(void);
 
 /* ---- talking ---- */
 
-/* A connection to 127.0.0.1, ::1 or a path; -1 if there is nobody. */
+/* A connection to 127.0.0.1, ::1 or a path; -1 if it is refused. */
 int try_tcp(const char *host, int port);
 int try_unix(const char *path);
 /* The same to an address, from another one of its family; NULL: whichever the system takes. */

@@ -31,7 +31,7 @@
 #define SERIALS     2000000
 #define SCRIPT_SIZE 16384
 
-/* ---- those who work ---- */
+/* ---- workers ---- */
 
 struct work {
     const struct server *server;

@@ -135,7 +135,7 @@ static void reserve_everything(struct client *client, char *seen)
     }
 }
 
-/* A job that was seen by nobody is lost, unless its put was never acknowledged. */
+/* A job that no client has seen is lost, unless its put was never acknowledged. */
 static void miss_nothing(const char *seen)
 {
     for (uint64_t i = 1; i < ledger.next; i++) {

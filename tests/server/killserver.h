@@ -27,10 +27,10 @@
 enum form { ABSENT, READY, DELAYED, BURIED };
 
 struct entry {
-    uint64_t id;     /* 0: nobody was told */
+    uint64_t id;     /* 0: the put was not acknowledged */
     enum form sure;  /* as acknowledged */
     enum form maybe; /* as it is if the open command has happened; else the same */
-    bool told;       /* somebody was told that it is there */
+    bool told;       /* the put was acknowledged, or the job was seen */
     bool live;       /* to be compared */
     bool shared;     /* in the tube that all watch */
 };

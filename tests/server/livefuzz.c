@@ -161,7 +161,7 @@ static void keeper_alone(struct keeper *keeper)
         if (clock_us() > limit_us) {
             send_text(&keeper->client, "stats\r\n");
             size_t size = EXPECT_NUMBER(&keeper->client, "OK");
-            FAIL("connections stay that nobody has:\n%.*s", (int)size,
+            FAIL("connections remain open on the server without a client:\n%.*s", (int)size,
                  read_body(&keeper->client, size));
         }
         nap_ms(10);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* logger.c - what bided writes, and when nobody reads it. */
+/* logger.c - the log of bided, also when it is not read. */
 #define _GNU_SOURCE /* pipe2 */
 #include "bided_suite.h"
 

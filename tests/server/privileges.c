@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Somebody without rights whom every system has. */
+/* A user without privileges that every system has. */
 #define NOBODY "nobody"
 
 static struct passwd nobody(void)

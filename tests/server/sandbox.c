@@ -32,7 +32,7 @@ static char state[300], run[300], elsewhere[300];
 /* A temporary directory, and what the server has in its place. */
 static char temporary[300], private_temporary[300];
 
-/* The user of the service: nobody, if the test is root's. */
+/* The user of the service: "nobody" if the test runs as root. */
 static uid_t user(void)
 {
     const struct passwd *entry = getpwnam("nobody");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * slow_clients.c - clients that do not read, do not end their lines, or go away behind what they have sent:
- * they cost a bounded amount of memory, and nobody else notices.
+ * they use a bounded amount of memory, and other clients are not affected.
  */
 #include "robust.h"
 
@@ -174,7 +174,7 @@ static void command_waits_for_few_commands_of_each_pipeline(void)
     with_server(IN_MEMORY, ask_beside_pipelines);
 }
 
-/* Puts that are never heard of: every one that fits is stored, and the server does not choke. */
+/* Puts whose replies are never read: all that fit are stored, and the server goes on. */
 static void put_and_not_read(const struct server *server)
 {
     struct client client;

@@ -30,7 +30,7 @@ static void state_directory_comes_from_systemd(void)
     CHECK(!file_exists(test_path("other")));
 }
 
-/* Not as root, who has a directory of the system. */
+/* Not as root: root uses the system directory. */
 static void become_nobody(void)
 {
     if (geteuid() == 0 && (setgid(65534) != 0 || setuid(65534) != 0))

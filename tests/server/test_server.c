@@ -81,7 +81,7 @@ void test_server_check_alive(const struct server *server)
 
 /* ---- starting ---- */
 
-/* Free now; if somebody takes it before the server does, the server does not start. */
+/* Free now; if another process takes it before the server does, the server does not start. */
 static int free_port(void)
 {
     struct sockaddr_in address = {.sin_family = AF_INET};

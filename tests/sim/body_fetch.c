@@ -98,7 +98,7 @@ void sim_supply(struct sim *sim, struct sim_op *sop)
     struct sim_reading reading = sop->reading;
     memset(&sop->reading, 0, sizeof sop->reading);
     model_shown(sop, &reading);
-    /* Of one of several changes that lacks memory nobody could tell whether it began another batch. */
+    /* If one of several changes lacks memory, it is unknown whether it began another batch. */
     bool may_fail = !sim_has_batches(sim) || sop->op.kind == BIDE_OP_RESERVE_JOB;
     bool armed = sim->alloc_fails && !sim->eager && may_fail && rng_one_in(&sim->rng, 4);
     sop->waiting = true; /* it may be served before supply() returns */
@@ -121,7 +121,7 @@ void sim_supply(struct sim *sim, struct sim_op *sop)
         sim_ops_add(&sim->waiting, sop);
     }
     sim_check_completions(sim);
-    if (lacked) /* whoever could not be served then is now */
+    if (lacked) /* calls that could not be served then are served now */
         sim_serve(sim);
 }
 

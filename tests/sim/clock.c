@@ -60,7 +60,7 @@ static int64_t mono_step(struct sim *sim)
     return rng_range(rng, DAY, rng_one_in(rng, 3) ? 120 * YEAR : YEAR);
 }
 
-/* How far the wall clock goes while the other goes that far: the same, unless somebody sets it. */
+/* How far the wall clock goes while the other goes that far: the same, unless it is set. */
 static int64_t wall_step(struct sim *sim, int64_t mono)
 {
     struct rng *rng = &sim->rng;
@@ -130,7 +130,7 @@ static void compare_next(struct sim *sim)
 
 /* When the end of something is put off, the model learns of it after the tick; it could not tell
  * then who was served when, nor what the feeds were told meanwhile. */
-static bool somebody_watches(const struct model *m)
+static bool has_subscriptions(const struct model *m)
 {
     if (m->feeds != NULL)
         return true;
@@ -158,7 +158,7 @@ void sim_tick(struct sim *sim)
 {
     sim->what = "tick";
     bool armed = sim->alloc_fails && rng_one_in(&sim->rng, 10) &&
-                 (!sim->options.journal || !somebody_watches(sim->model)) && !sim_has_batches(sim);
+                 (!sim->options.journal || !has_subscriptions(sim->model)) && !sim_has_batches(sim);
     if (armed)
         sim_alloc_arm(&sim->alloc, 1 + rng_below(&sim->rng, 4),
                       1 + (unsigned)rng_below(&sim->rng, 3));

@@ -224,7 +224,7 @@ static void drop_core(struct sim *sim)
     sim_listing_drop_all(sim);
 }
 
-/* Nobody waits any more. */
+/* No call waits any more. */
 static void close_ops(struct sim *sim)
 {
     sim->what = "close";

@@ -191,7 +191,7 @@ static int run_to_end(struct sim *sim, struct sim_op *sop, bool alone)
     return code;
 }
 
-/* Of one of several parts that lacks memory nobody could tell whether it began another batch. */
+/* If one of several parts lacks memory, it is unknown whether it began another batch. */
 static bool may_fail(const struct sim *sim, bide_op_kind kind)
 {
     return !sim_has_batches(sim) ||
@@ -290,7 +290,7 @@ void sim_do(struct sim *sim, struct sim_op *sop)
         keep_feed(sim, sop->op.subscription.handle);
     file(sim, sop, code);
     sim_check_completions(sim);
-    if (lacked) /* whoever could not be served then is now */
+    if (lacked) /* calls that could not be served then are served now */
         sim_serve(sim);
 }
 

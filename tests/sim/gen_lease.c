@@ -23,7 +23,7 @@ static void remember(struct sim *sim, uint64_t id, uint64_t token)
     sim->old_tokens[at] = token;
 }
 
-/* Mostly a good lease; else none, an old one, somebody else's or nonsense. */
+/* Mostly a valid lease; else none, an expired one, that of another job, or a random one. */
 static void pick_lease(struct sim *sim, uint64_t *id, uint64_t *token)
 {
     const struct mjob *job = reserved_job(sim);

@@ -10,7 +10,7 @@
 
 /*
  * A listing in pages. Whoever matches from the first page to the last must come exactly once;
- * whoever changes meanwhile may come any number of times, but only while it matches.
+ * jobs that change meanwhile may be listed any number of times, but only while they match.
  */
 struct listing {
     bide_op_kind kind; /* list, topics or waiting */
@@ -185,7 +185,7 @@ static void check_late(struct sim *sim, struct listing *listing, const bide_op *
         const bide_buf *body = late->kept[i];
         expect(sim, "job id", (int64_t)late->ids[i], (int64_t)job->id);
         if (!listing->with_body)
-            expect_true(sim, job->body == NULL, "a body came along that nobody asked for");
+            expect_true(sim, job->body == NULL, "an unrequested body was returned");
         else if (body != NULL)
             expect_bytes(sim, "body", bide_buf_data(body), bide_buf_size(body), job->body,
                          job->body_size);
@@ -291,7 +291,7 @@ static void see_topic(struct sim *sim, struct listing *listing, const bide_topic
                 "a topic was listed that does not exist");
     model_compare_topic(sim->model, name, got);
     if (listing->kind == BIDE_OP_WAITING)
-        expect_true(sim, got->waiting != 0, "a topic was listed that nobody waits for");
+        expect_true(sim, got->waiting != 0, "a topic without waiting calls was listed");
     if (was_there(sim, listing, name) && listing->seen_name[name])
         sim_fail(sim, "topic %s was listed twice", sim_names[name]);
     listing->seen_name[name] = true;

@@ -112,7 +112,7 @@ void model_link(struct model *m, struct mjob *job)
     job->changed = ++m->sequence;
 }
 
-/* Takes a job out of the array, without a word to anybody. */
+/* Removes a job from the array, without an event. */
 static void unlink_job(struct model *m, struct mjob *job)
 {
     size_t at = 0;

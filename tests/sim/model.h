@@ -177,7 +177,7 @@ struct model {
     uint64_t first_token;   /* this core gives no smaller numbers */
     uint64_t lease_from;    /* stored leases with smaller ones are over */
     uint64_t last_token;    /* the number that this core has given */
-    uint64_t replied_token; /* that anybody was told of, in any life of the queue */
+    uint64_t replied_token; /* the last one that a reply had, in any life of the queue */
     uint64_t replied_id;
     uint64_t sequence;
     uint64_t fair;
@@ -331,7 +331,7 @@ int64_t model_distance(const struct model *m, const struct mjob *job);
 
 /* ---- model_waiter.c: waiting calls of every kind ---- */
 model_handler model_wait, model_recovered_op;
-/* Everything has been loaded: those who wait for that learn it. */
+/* All jobs are loaded: waits for recovery complete. */
 void model_retire_all(struct model *m);
 void model_recovered(struct model *m);
 /* NULL when there are too many. */

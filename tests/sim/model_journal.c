@@ -308,7 +308,7 @@ static size_t take_changed(struct model *m, struct mjob **changed)
     return count;
 }
 
-/* As it was; whoever waits for its end learns if it has come to one. */
+/* As it was; waits for its end complete if it has ended. */
 static void reenter_job(struct model *m, struct mjob *job)
 {
     if (!job->undo->existed) {

@@ -18,7 +18,7 @@ static int64_t moment_ms(const struct model *m, int64_t mono)
     return mono == BI_NEVER ? 0 : ms_down(model_wall_of(m, mono));
 }
 
-/* A wall clock that was set back before a restart makes nobody younger than new. */
+/* If the wall clock was set back before a restart, no age becomes negative. */
 static int64_t age_ms(const struct model *m, int64_t since)
 {
     return since < m->now.mono ? (m->now.mono - since) / US_PER_MS : 0;
@@ -51,7 +51,7 @@ static void compare_texts(struct model *m, const struct mjob *job, const bide_jo
     else if (with_body)
         expect_bytes(sim, "body", job->body.bytes, job->body.size, got->body, got->body_size);
     else
-        expect_true(sim, got->body == NULL, "a body came along that nobody asked for");
+        expect_true(sim, got->body == NULL, "an unrequested body was returned");
     expect_bytes(sim, "key", key, strlen(key), got->key, got->key_size);
     expect(sim, "has an error", job->has_error, got->last_error != NULL);
     expect_bytes(sim, "last_error", job->last_error.bytes,

@@ -304,7 +304,7 @@ void model_reserve_job(struct model *m, struct sim_op *sop)
     }
 }
 
-/* ---- serving those who wait ---- */
+/* ---- serving waiting calls ---- */
 
 static bide_reserve_args *args_of(struct sim_op *sop)
 {

@@ -249,7 +249,7 @@ void model_learn_delays(struct model *m)
             asked = true;
         }
     }
-    /* Asking is an op, and whoever could not be served before is served after it. */
+    /* A query is an op, too: calls that could not be served before are served after it. */
     if (asked)
         model_settle(m);
 }

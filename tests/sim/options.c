@@ -7,7 +7,7 @@ static bool choose(struct sim *sim, int wanted, uint64_t percent)
     return wanted < 0 ? chosen : wanted != 0;
 }
 
-/* One of two: the limit that nobody meets, or now and then a small one that everybody does. */
+/* A limit that is never reached, or now and then a small one that is reached soon. */
 static uint64_t limit(struct sim *sim, uint64_t wide, int64_t low, int64_t high)
 {
     uint64_t small = (uint64_t)rng_range(&sim->rng, low, high);

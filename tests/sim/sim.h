@@ -296,7 +296,7 @@ void sim_fail_fetching(struct sim *sim);
 void sim_end_fetching(struct sim *sim);
 /* Whoever can be is served. */
 void sim_serve(struct sim *sim);
-/* Somebody does away with a job whose body is being read. */
+/* Removes a job whose body is being read. */
 void sim_end_job(struct sim *sim, uint64_t id);
 bool sim_has_body(struct sim *sim, const struct mjob *job);
 void sim_check_cache(struct sim *sim);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* fallback.c - who is called when a handler has failed. */
+/* fallback.c - the function that is called when a handler has failed. */
 #include "task_topics.h"
 
 #include <stdio.h>

@@ -2,7 +2,7 @@
 /*
  * lease_renewal.c - leases that are kept alive while a handler runs, up to its time limit.
  *
- * A machine that stands still for a whole ttr loses a lease, and nobody is to blame. So each of these
+ * A machine that is suspended for a whole ttr loses a lease without a defect. So each of these
  * is tried again with a ttr four times as long before a lost lease counts.
  */
 #include "task_topics.h"

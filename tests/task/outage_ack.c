@@ -264,7 +264,7 @@ static void killed_server_rejects_the_ack_and_redelivers_the_job(void)
     end_server();
 }
 
-/* It died with the answer in its ears: as long as the job is there nobody may say that it is done. */
+/* The server is killed after it has read the ack: while the job exists it must not be reported as done. */
 static void ack_lost_in_a_crash_is_not_reported_as_done(void)
 {
     begin_server(IN_FILE);

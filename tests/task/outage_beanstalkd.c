@@ -40,7 +40,7 @@ static void jobs_are_done(void)
     end();
 }
 
-/* There is nobody who would keep it. */
+/* A plain beanstalkd does not store it. */
 static void a_job_with_a_result_is_done(void)
 {
     begin(1);

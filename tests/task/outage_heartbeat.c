@@ -30,7 +30,7 @@ static bool all_touched(uint32_t times)
     return true;
 }
 
-/* Nobody else got one of them, nor was one lost. */
+/* No other worker got one of them, and none was lost. */
 static void all_done_once(struct relayed_worker *relayed_worker)
 {
     EQ(counts_now().reserved, HANDLERS);

@@ -53,7 +53,7 @@ static void let_work(struct rng *rng)
 }
 
 /*
- * A reserve whose answer was lost has a job that nobody works on, until its ttr is over; an answer
+ * A reserve whose reply was lost holds a job that no handler runs, until its ttr is over; an ack
  * may be told twice. But no handler runs for a job that is done, and none is told as done twice.
  */
 static void lost_connections_lose_and_duplicate_no_job(void)
@@ -108,12 +108,13 @@ static void killed_servers_lose_no_job(void)
     count_each("done", done);
     for (int i = 0; i < JOBS; i++)
         if (done[i] == 0)
-            FAIL("job %d is gone, and nobody was told that it was done: began %zu times, lost %zu, "
-                 "owed %zu, given up %zu",
-                 i, event_log_count("began", first_id + (uint64_t)i),
-                 event_log_count("lost", first_id + (uint64_t)i),
-                 event_log_count("deferred", first_id + (uint64_t)i),
-                 event_log_count("given-up", first_id + (uint64_t)i));
+            FAIL(
+                "job %d is gone, and no worker reported that it was done: began %zu times, lost %zu, "
+                "owed %zu, given up %zu",
+                i, event_log_count("began", first_id + (uint64_t)i),
+                event_log_count("lost", first_id + (uint64_t)i),
+                event_log_count("deferred", first_id + (uint64_t)i),
+                event_log_count("given-up", first_id + (uint64_t)i));
     CHECK(event_log_count("began", 0) <= JOBS + KILLS * 2 * THREADS);
     end_server();
 }

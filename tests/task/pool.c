@@ -129,7 +129,7 @@ static void workers_of_different_topics_are_independent(void)
     UNTIL_EVENTS(first, BIDE_WORK_DONE, 2);
 }
 
-/* A handler may put, take and finish as anybody may. */
+/* A handler may put, reserve and finish jobs like any other code. */
 static int pass_on(bide_context *context, const bide_slice *body, void *arg)
 {
     struct worker_fixture *fixture = arg;

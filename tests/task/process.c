@@ -179,7 +179,7 @@ bool has_ended(pid_t pid, int *code)
     return true;
 }
 
-/* What workers have said, for whoever looks for the cause of a failure. */
+/* Prints the output of the workers, to find the cause of a failure. */
 static void print_worker_log(void)
 {
     char line[512];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * process_cancel.c - somebody in another process does not want the job any more.
+ * process_cancel.c - a job is cancelled by another process.
  */
 #include "process.h"
 
@@ -31,7 +31,7 @@ static void a_cancel_reaches_the_handler_in_another_process(void)
     end_server();
 }
 
-/* Whoever is not wanted hears of it, and nobody else. */
+/* Only the handler of the cancelled job is notified. */
 static void only_the_handler_of_the_cancelled_job_is_notified(void)
 {
     begin_server(IN_MEMORY);
@@ -76,7 +76,7 @@ static void cancel_is_noticed_without_an_event_stream(void)
     end_server();
 }
 
-/* The order is the other way round: the cancel comes while nobody can be told. */
+/* The other order: the job is cancelled while the worker cannot be notified. */
 static void cancel_is_noticed_by_a_paused_process(void)
 {
     begin_server(IN_MEMORY);

@@ -73,7 +73,7 @@ static void crash_is_a_failure_with_a_retry_limit(void)
     end_server();
 }
 
-/* The lease was kept alive for longer than the ttr; nobody does that any more. */
+/* The lease was extended beyond the ttr, and is not extended any more. */
 static void extended_lease_ends_with_its_process(void)
 {
     pid_t other;
@@ -119,7 +119,7 @@ static void in_a_file(bide_put_options *options)
     EQ(state_now(id), BIDE_STATE_DONE);
 }
 
-/* Nobody need wait for the ttr: who opens the file knows that the other one is gone. */
+/* The job is available before its ttr: the process that opens the file knows that the owner is gone. */
 static void the_next_process_that_opens_the_file_gets_the_job(void)
 {
     bide_put_options options = with_ttr(HOUR_MS);

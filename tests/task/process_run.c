@@ -164,7 +164,7 @@ static void worker_with_a_deferred_ack_ends_without_its_server(void)
     OK(bide_close(queue));
 }
 
-/* ---- with one that is silent ---- */
+/* ---- with a silent server ---- */
 
 static void a_worker_ends_when_its_server_is_silent(void)
 {

@@ -52,7 +52,7 @@ static int stop_and_start(struct rng *rng, int64_t stop_timeout_ms)
         stop_worker_process(*one);
         *one = start_worker_process_with(url, THREADS, stop_timeout_ms);
     }
-    /* Who has just been started may not have come to where it hears of signals. */
+    /* A process that was just started may not have installed its signal handlers yet. */
     for (int i = 0; i < CREW; i++) {
         int code;
         kill(fixture[i], SIGTERM);

@@ -70,7 +70,7 @@ static void deferred_ack_is_given_up_when_the_lease_ends(void)
     close_client(fixture);
 }
 
-/* It has a reserve that waits, and nobody who answers it. */
+/* It has a waiting reserve that gets no reply. */
 static void worker_is_unhealthy_without_a_server_and_recovers(void)
 {
     struct worker_fixture *fixture = crew_of_a_server();

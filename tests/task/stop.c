@@ -208,7 +208,7 @@ static int open_when_stopped(bide_context *context, const bide_slice *body, void
     return bide_context_retry(context, "stopped");
 }
 
-/* Of two reasons it hears the one that leaves it less to do. */
+/* Of two reasons it gets the stronger one. */
 static void cancelled_handler_keeps_its_reason_at_a_stop(void)
 {
     bide_worker_options options = impatient(2);

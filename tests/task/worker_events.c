@@ -134,7 +134,7 @@ static void a_worker_needs_no_event_handler(void)
 
 /* ---- starving ---- */
 
-/* A call of somebody else takes the only place to wait. */
+/* Another call takes the only slot of max_waiters. */
 static void worker_reports_unhealthy_and_healthy(void)
 {
     struct worker_fixture *fixture = new_fixture(open_queue("max_waiters=1"), NULL);

@@ -141,7 +141,7 @@ static int fake_count(struct store *store, uint64_t below, uint64_t *count, char
     for (uint64_t id = 1; id < below && id < FAKE_ROWS; id++)
         *count += fake->rows[id] != NULL;
     pthread_mutex_unlock(&fake->lock);
-    strcpy(error, fails ? "nobody counts" : "");
+    strcpy(error, fails ? "cannot count" : "");
     return fails ? BIDE_EIO : BIDE_OK;
 }
 

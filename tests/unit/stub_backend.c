@@ -313,7 +313,7 @@ void stub_add_job(struct stub *stub, bide_job job)
     pthread_mutex_lock(&stub->lock);
     assert_true(stub->ready_count < STUB_IDS);
     stub->ready[stub->ready_count++] = job;
-    bool kept = stub->serves_cancelled; /* for one that is given up */
+    bool kept = stub->serves_cancelled; /* for a cancelled reserve */
     bide_op *op = kept ? NULL : stub_take_held(stub, BIDE_OP_RESERVE);
     if (op != NULL) {
         stub_serve(stub, op);

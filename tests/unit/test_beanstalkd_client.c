@@ -162,7 +162,7 @@ static void malformed_reply_closes_the_connection(void **state)
     expect_end();
 }
 
-/* A reply of so many bytes goes to a conn, which nobody has asked for. */
+/* A connection receives an unsolicited reply of so many bytes. */
 static void feed(struct conn *conn, int from, size_t size)
 {
     char head[60];

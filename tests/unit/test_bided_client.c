@@ -399,7 +399,7 @@ static void topic_references_are_restored_after_reconnect(void **state)
     completes(&ping, BIDE_OK);
 }
 
-/* Nobody waited when the connection broke: who asks next is told. */
+/* No call waited when the connection broke: the next one reports the loss. */
 static void first_events_call_after_reconnect_reports_loss(void **state)
 {
     (void)state;

@@ -26,7 +26,7 @@ static void server_of_a_waiting_call_is_pinged(void **state)
     received_call.call.op.wait.state = BIDE_STATE_GONE;
     reply(&received_call, BIDE_OK);
     completes(&wait, BIDE_OK);
-    assert_true(stays_silent(100)); /* nobody waits for an answer */
+    assert_true(stays_silent(100)); /* no call waits for a reply */
 }
 
 static void server_that_answers_no_ping_is_disconnected(void **state)

@@ -270,7 +270,7 @@ static void rollback_undoes_a_logged_reserve(void **state)
     assert_int_equal(call.op.private_.hold, bi_journal_open_batch(w.core));
     fail_commit(&w);
     assert_int_equal(state_of(&w, id), BIDE_STATE_READY);
-    assert_int_equal(w.completed_count, 0); /* whoever reads for it says how it goes on */
+    assert_int_equal(w.completed_count, 0); /* it continues when its body is supplied */
     give_up(&call);
     assert_int_equal(state_of(&w, id), BIDE_STATE_READY);
     assert_int_equal(reserves_of(id), 0);
@@ -369,7 +369,8 @@ static void burial_without_memory_is_retried(void **state)
     int code = supply_except(&w, &call.op, id);
     w.alloc.failing = false;
     assert_int_equal(code, BIDE_TIMED_OUT);
-    assert_int_equal(state_of(&w, id), BIDE_STATE_RESERVED); /* by nobody: it runs out */
+    assert_int_equal(state_of(&w, id),
+                     BIDE_STATE_RESERVED); /* without a holder, until its lease expires */
     advance_clocks(&w, TTR);
     assert_int_equal(state_of(&w, id), BIDE_STATE_READY);
 }

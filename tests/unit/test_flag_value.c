@@ -32,7 +32,7 @@ static void refuses(bi_flag_parse_fn *read, const char *text, const char *words)
     assert_int_equal(to, 77);
 }
 
-/* What is no number for anybody. */
+/* Values that no number flag accepts. */
 static void refuses_rubbish(bi_flag_parse_fn *read)
 {
     static const char *const texts[] = {"",

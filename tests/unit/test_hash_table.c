@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-/* Items are numbers: item i has hash hash_of(i) and its link in links[i]; item 0 is nobody. */
+/* Items are numbers: item i has hash hash_of(i) and its link in links[i]; item 0 is unused. */
 #define ITEMS 100001u
 
 struct fixture {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Commits of which nobody knows how they went, files that were opened again, full disks; and that
+ * Commits of unknown outcome, reopened files, full disks; and that
  * batches come to the store one at a time and in order.
  */
 #include "fake_store.h"
@@ -58,9 +58,9 @@ static uint64_t count_ready(const char *topic)
     return code == BIDE_OK ? stats.jobs.ready : 0;
 }
 
-/* ---- nobody knows ---- */
+/* ---- commits of unknown outcome ---- */
 
-/* Several ops wait for a commit of which nobody knows how it goes. */
+/* Several ops wait for a commit of unknown outcome. */
 static void enter_in_doubt(bide_op ops[3])
 {
     gate_shut(fake, GATE_COMMIT);

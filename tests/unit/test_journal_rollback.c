@@ -6,7 +6,7 @@
 
 #include "util/hash.h"
 
-/* ---- a picture: what anybody can see of the jobs ---- */
+/* ---- a picture: the visible state of all jobs ---- */
 
 static uint64_t mix(uint64_t hash, const void *data, size_t size)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Bytes that nobody should send: each is refused or makes an op, and neither takes much memory. */
+/* Invalid bytes: each input is rejected or makes an op, and neither uses much memory. */
 #include "op/op_codec.h"
 
 #include "random_results.h"
@@ -26,7 +26,7 @@ static int end(void **state)
     return 0;
 }
 
-/* Copies bytes to memory that ends with them, so that a sanitizer sees who reads on. */
+/* Copies bytes to memory that ends with them, so that a sanitizer detects an overread. */
 static int decode(bide_op_kind kind, const void *data, size_t size)
 {
     unsigned char *copy = malloc(size + (size == 0));

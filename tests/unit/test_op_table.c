@@ -259,7 +259,7 @@ static void new_op_needs_all_its_columns(void **state)
     row->flags |= OP_TWO_PARTS;
     assert_null(find_problem(row));
 
-    /* A query by name that nobody has told to wait would answer NOT_FOUND during recovery. */
+    /* A query by name that does not wait for recovery would return NOT_FOUND during it. */
     *row = bi_op_table[BIDE_OP_FIND];
     row->flags &= ~(unsigned)OP_NEEDS_RECOVERY;
     assert_string_equal(find_problem(row), "what it depends on during recovery");

@@ -270,7 +270,7 @@ static void given_seed_is_kept_and_the_default_is_random(void **state)
     assert_int_not_equal(resolved.seed, first);
 }
 
-/* ---- a queue that somebody else's server keeps ---- */
+/* ---- a queue at a server ---- */
 
 static int resolve_served(const char *params)
 {

@@ -95,7 +95,7 @@ static void empty_slab_is_freed(void **state)
 static void one_empty_slab_is_kept_so_that_the_border_does_not_allocate(void **state)
 {
     struct fixture *f = *state;
-    for (uint32_t i = 0; i < SLAB - 1; i++) /* reference 0 is nobody's */
+    for (uint32_t i = 0; i < SLAB - 1; i++) /* reference 0 is not used */
         bi_pool_alloc(&f->pool);
     uint32_t over = bi_pool_alloc(&f->pool);
     uint64_t calls = f->alloc.calls;

@@ -318,7 +318,7 @@ static void the_last_column_is_cut_at_the_edge_of_the_terminal(void **state)
     bi_table_bytes(table, BI_STYLE_OFF, body, sizeof(body));
     catch_output();
     assert_int_equal(bi_table_print(table), BI_EXIT_OK);
-    /* Nobody says how wide this terminal is: 80 columns. */
+    /* The width of this terminal is unknown: 80 columns. */
     snprintf(wanted, sizeof(wanted), "ID  BODY\n1   %.75s…\n", body);
     assert_string_equal(caught_output(), wanted);
 }

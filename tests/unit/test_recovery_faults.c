@@ -194,7 +194,7 @@ static void progress_callback_reports_every_phase_in_order(void **state)
     reports.count = 0;
     queue = fake_open(fake, "slow:", &options);
     recovered();
-    /* The last one is told just after those who wait for it are. */
+    /* The last report follows the completion of the waits for it. */
     assert_int_equal(bide_close(queue), BIDE_OK);
     queue = NULL;
     assert_true(reports.count >= 4);
@@ -286,7 +286,7 @@ static void a_close_while_loading_completes_everything_once(void **state)
     gate_await(fake, GATE_FETCH, 1);
     pthread_t closing;
     pthread_create(&closing, NULL, fake_close_queue, queue);
-    await_completions(cq, 4); /* those that nobody is at */
+    await_completions(cq, 4); /* those that no thread works on */
     gate_open(fake, GATE_FETCH);
     await_completions(cq, 2);
     gate_open(fake, GATE_SCANNED);

@@ -124,8 +124,8 @@ static bide_stats stats_by(struct client *client)
     return stats;
 }
 
-/* Until nobody waits, as another connection sees it. */
-static bool nobody_waits(struct client *client)
+/* Waits until no call waits, by the statistics on another connection. */
+static bool await_no_waiters(struct client *client)
 {
     for (int i = 0; i < PATIENCE_S * 1000; i++) {
         bide_stats stats = stats_by(client);
@@ -255,7 +255,7 @@ static void waiting_calls_are_cancelled_when_the_connection_closes(void **state)
     assert_int_equal(stats.waiting, 1);
     assert_int_equal(stats.watching, 1);
     client_close(&one);
-    assert_true(nobody_waits(&two));
+    assert_true(await_no_waiters(&two));
     bide_op resume = {.kind = BIDE_OP_RESUME, .topic = {.topic = topic}};
     assert_int_equal(ask(&two, &resume), BIDE_OK);
     assert_int_equal(ask(&two, &(bide_op){.kind = BIDE_OP_PING}), BIDE_OK);
@@ -361,7 +361,7 @@ static void subscriptions_end_with_their_connection(void **state)
         subscribe_by(&two, &code);
     }
     assert_int_equal(code, BIDE_OK);
-    assert_true(nobody_waits(&two));
+    assert_true(await_no_waiters(&two));
     one = client_open(&server_process);
 }
 
@@ -440,7 +440,7 @@ static void late_reader_leaves_jobs_to_others(void **state)
     const uint64_t count = 1300;
     wait_for_jobs(&one, count);
     put_large(&two, count);
-    assert_true(nobody_waits(&two));
+    assert_true(await_no_waiters(&two));
     bide_stats stats = stats_by(&two);
     assert_int_equal(stats.jobs.ready + stats.jobs.reserved, count);
     assert_true(stats.jobs.ready > 0);
@@ -463,7 +463,7 @@ static void client_that_reads_nothing_is_closed_and_its_jobs_are_released(void *
     wait_for_jobs(&one, count);
     wait_for_jobs(&other, count);
     put_large(&two, 2 * count);
-    assert_true(nobody_waits(&two));
+    assert_true(await_no_waiters(&two));
     struct pollfd looks[] = {{.fd = one.fd, .events = POLLRDHUP},
                              {.fd = other.fd, .events = POLLRDHUP}};
     assert_true(poll(looks, 2, PATIENCE_S * 1000) > 0);
@@ -548,7 +548,7 @@ static void connections_closed_during_calls_leave_nothing_behind(void **state)
         }
         client_close(&short_lived);
     }
-    assert_true(nobody_waits(&two));
+    assert_true(await_no_waiters(&two));
     /* The server may not have noticed yet that the last of them has gone. */
     for (int i = 0, tries = 0; i < BIDE_SUBSCRIPTIONS_MAX; i += code == BIDE_OK) {
         subscribe_by(&one, &code);

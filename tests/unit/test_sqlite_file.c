@@ -309,7 +309,7 @@ static void invalid_rows_are_reported_and_quarantined(void **state)
                                       {.kind = BI_REMOVE, .image = {.id = 3, .body_size = 1000}}};
         commit_records(store, remove, 2);
     }
-    /* They are kept, with their bodies, for whoever wants to look. */
+    /* They are kept, with their bodies, for inspection. */
     alter(file, "CREATE TEMP TABLE t(x CHECK(x=1)); "
                 "INSERT INTO t SELECT count(*) FROM damaged WHERE id=2 AND length(data)=1000 "
                 "AND reason='it makes no sense'");

@@ -274,7 +274,7 @@ static void text_after_the_value_is_rejected(void **state)
     assert_null(value);
 }
 
-/* As other programs write them: in a field that nobody describes, or for a double. */
+/* As other programs write them: in an unknown field, or for a double. */
 static void integers_too_large_for_jansson_do_not_affect_other_fields(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Who gets which job: calls that wait, and the four strategies.
+ * Calls that wait: for jobs, for the end of a job, for recovery.
  */
 #include "core_fixture.h"
 

@@ -213,7 +213,7 @@ static void timer_set_after_a_long_idle_time_fires(void **state)
     (void)state;
     struct timers *wheel = wheel_of(10 * MS, 16, 0);
     struct timer timer;
-    const int64_t idle = 86400000 * MS; /* nothing was set, nobody looked */
+    const int64_t idle = 86400000 * MS; /* no timer was set, and no tick happened */
     add(wheel, &timer, 1, idle + 35 * MS);
     assert_null(bi_timers_pop(wheel, idle));
     assert_null(bi_timers_pop(wheel, idle + 39 * MS));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * print - bytes and stories for whoever reads of a failure.
+ * print - bytes and transcripts for failure reports.
  */
 #ifndef WIRE_PRINT_H
 #define WIRE_PRINT_H

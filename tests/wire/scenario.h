@@ -11,7 +11,7 @@
  *     MARK B 4 hex digits   here a put fails in a way that uses an id in some servers
  *     MARK J 4 hex digits   the id of the job with this number
  *     MARK H 4 hex digits   the id of the job that this client reserved last, else as J
- *     MARK K 4 hex digits   a bound of kick, by its place in scenario_kicks; 1 where somebody waits
+ *     MARK K 4 hex digits   a bound of kick, by its place in scenario_kicks; 1 where a call waits
  *     MARK W 4 hex digits   a reserve that waits, or one that does not where another waits already
  *
  * What is left out: commands whose answer depends on the second in which they are executed (delays

@@ -66,7 +66,7 @@ static bool make_folder(struct server *server)
 
 /* ---- addresses ---- */
 
-/* Finds a port that is free now. Somebody else may take it before the server does: then it does
+/* Finds a port that is free now. Another process may take it before the server does: then it does
  * not start, and another is tried. */
 static int free_port(void)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * server - a server under test: a process with a folder of its own, on a socket that nobody else
+ * server - a server under test: a process with a folder of its own, on a socket that no other test
  * uses.
  *
  * A command is words with spaces between them, as "bided --url sqlite:@/jobs.db"; "@" stands for
@@ -18,7 +18,7 @@ struct server {
     pid_t pid;
     bool tcp; /* or a unix socket in the folder */
     int port;
-    int first_fd;   /* the connection by which it was found to be up, until somebody wants one */
+    int first_fd;   /* the connection by which it was found to be up, until a test opens one */
     bool reference; /* beanstalkd, by the name of the program */
     char folder[PATH_MAX];
 };
