@@ -67,7 +67,7 @@ holds: ## measure the longest hold of a queue's lock, with a million jobs and wi
 	@[ -d build-holds ] || meson setup build-holds -Dlock_stats=true -Dtests=enabled -Dexamples=false
 	ninja -C build-holds fault
 	@rm -f build-holds/holds.txt
-	@build-holds/fault --filter load/ --timeout 900 -v $(ARGS); status=$$?; \
+	@build-holds/fault --filter large_queue/ --timeout 900 -v $(ARGS); status=$$?; \
 	BIDE_LOCK_STATS=build-holds/holds.txt build-holds/fault --timeout 900; \
 	echo 'the longest holds while disks failed:'; \
 	sort -rn build-holds/holds.txt | head -5; exit $$status

@@ -575,4 +575,4 @@ static const struct test tests[] = {
     TEST(locked_file_is_reported_with_the_pid_and_the_remedy),
 };
 
-const struct theme connect_theme = {"reach", tests, COUNT(tests)};
+const struct theme connect_theme = {"connect", tests, COUNT(tests)};

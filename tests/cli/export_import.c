@@ -449,4 +449,4 @@ static const struct test tests[] = {
     TEST(move_continues_after_a_server_crash),
 };
 
-const struct theme export_import_theme = {"transfer", tests, COUNT(tests)};
+const struct theme export_import_theme = {"export_import", tests, COUNT(tests)};

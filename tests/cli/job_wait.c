@@ -249,4 +249,4 @@ static const struct test tests[] = {
     TEST(a_server_that_stops_ends_a_wait_with_a_message),
 };
 
-const struct theme job_wait_theme = {"waiting", tests, COUNT(tests)};
+const struct theme job_wait_theme = {"job_wait", tests, COUNT(tests)};

@@ -187,4 +187,4 @@ static const struct test tests[] = {
     TEST(rejected_bench_reports_the_reason),
 };
 
-const struct theme monitor_theme = {"follow", tests, COUNT(tests)};
+const struct theme monitor_theme = {"monitor", tests, COUNT(tests)};

@@ -268,4 +268,4 @@ static const struct test tests[] = {
     TEST(a_bench_leaves_nothing_behind),
 };
 
-const struct theme overview_theme = {"looking", tests, COUNT(tests)};
+const struct theme overview_theme = {"overview", tests, COUNT(tests)};

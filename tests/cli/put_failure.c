@@ -58,4 +58,4 @@ static const struct test tests[] = {
     TEST(unreadable_input_is_a_failure_and_not_a_usage_error),
 };
 
-const struct theme put_failure_theme = {"breaks", tests, COUNT(tests)};
+const struct theme put_failure_theme = {"put_failure", tests, COUNT(tests)};

@@ -627,4 +627,4 @@ static const struct test tests[] = {
     TEST(a_list_ends_when_its_pipe_is_closed),
 };
 
-const struct theme query_theme = {"look", tests, COUNT(tests)};
+const struct theme query_theme = {"query", tests, COUNT(tests)};

@@ -47,4 +47,4 @@ static const struct test tests[] = {
     TEST(pseudo_terminal_is_a_terminal_and_passes_ctrl_c),
 };
 
-const struct theme self_test_theme = {"frame", tests, COUNT(tests)};
+const struct theme self_test_theme = {"self_test", tests, COUNT(tests)};

@@ -663,4 +663,4 @@ static const struct test tests[] = {
     TEST(a_data_directory_that_cannot_be_created_is_reported),
 };
 
-const struct theme user_server_theme = {"own", tests, COUNT(tests)};
+const struct theme user_server_theme = {"user_server", tests, COUNT(tests)};

@@ -350,4 +350,4 @@ static const struct test tests[] = {
     TEST(after_the_stop_timeout_the_request_is_aborted_and_the_job_given_back),
 };
 
-const struct theme work_hook_theme = {"work_hook", tests, COUNT(tests)};
+const struct theme work_hook_theme = {"work_webhook", tests, COUNT(tests)};

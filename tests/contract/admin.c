@@ -547,4 +547,4 @@ static const struct test tests[] = {
     TEST(a_ping_is_answered),
 };
 
-const struct theme admin_theme = {"outside", tests, COUNT(tests)};
+const struct theme admin_theme = {"admin", tests, COUNT(tests)};

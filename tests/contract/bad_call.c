@@ -237,4 +237,4 @@ static const struct test tests[] = {
     TEST(find_of_an_invalid_key_is_rejected),
 };
 
-const struct theme bad_call_theme = {"badcall", tests, COUNT(tests)};
+const struct theme bad_call_theme = {"bad_call", tests, COUNT(tests)};

@@ -322,4 +322,4 @@ static const struct test tests[] = {
     TEST(lists_of_leases_of_an_invalid_count_are_rejected),
 };
 
-const struct theme bad_lease_theme = {"badlease", tests, COUNT(tests)};
+const struct theme bad_lease_theme = {"bad_lease", tests, COUNT(tests)};

@@ -208,4 +208,4 @@ static const struct test tests[] = {
     TEST(invalid_cancellation_is_rejected),    TEST(invalid_completion_queue_is_rejected),
 };
 
-const struct theme bad_list_theme = {"badlist", tests, COUNT(tests)};
+const struct theme bad_list_theme = {"bad_list", tests, COUNT(tests)};

@@ -317,4 +317,4 @@ static const struct test tests[] = {
     TEST(restore_with_invalid_times_is_rejected),
 };
 
-const struct theme bad_put_theme = {"badput", tests, COUNT(tests)};
+const struct theme bad_put_theme = {"bad_put", tests, COUNT(tests)};

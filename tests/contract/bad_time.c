@@ -190,4 +190,4 @@ static const struct test tests[] = {
     TEST(filter_with_invalid_ages_is_rejected),
 };
 
-const struct theme bad_time_theme = {"badtime", tests, COUNT(tests)};
+const struct theme bad_time_theme = {"bad_time", tests, COUNT(tests)};

@@ -258,4 +258,4 @@ static const struct test tests[] = {
     TEST(topic_with_a_nul_is_rejected),
 };
 
-const struct theme bad_topic_theme = {"badtopic", tests, COUNT(tests)};
+const struct theme bad_topic_theme = {"bad_topic", tests, COUNT(tests)};

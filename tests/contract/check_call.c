@@ -215,4 +215,4 @@ static const struct test tests[] = {
     TEST(check_can_be_submitted_as_an_op),
 };
 
-const struct theme check_call_theme = {"verify", tests, COUNT(tests)};
+const struct theme check_call_theme = {"check_call", tests, COUNT(tests)};

@@ -249,4 +249,4 @@ static const struct test tests[] = {
     TEST(lease_starts_when_the_body_was_read),
 };
 
-const struct theme cold_concurrent_theme = {"coldwork", tests, COUNT(tests)};
+const struct theme cold_concurrent_theme = {"cold_concurrent", tests, COUNT(tests)};

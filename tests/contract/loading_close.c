@@ -295,4 +295,4 @@ static const struct test tests[] = {
     TEST(crash_while_loading_loses_no_job),
 };
 
-const struct theme loading_close_theme = {"loadingend", tests, COUNT(tests)};
+const struct theme loading_close_theme = {"loading_close", tests, COUNT(tests)};

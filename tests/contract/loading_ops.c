@@ -479,4 +479,4 @@ static const struct test tests[] = {
     TEST(op_that_would_wait_needs_a_completion_queue),
 };
 
-const struct theme loading_ops_theme = {"loadingop", tests, COUNT(tests)};
+const struct theme loading_ops_theme = {"loading_ops", tests, COUNT(tests)};

@@ -250,4 +250,4 @@ static const struct test tests[] = {
     TEST(everything_has_a_name),
 };
 
-const struct theme peek_theme = {"look", tests, COUNT(tests)};
+const struct theme peek_theme = {"peek", tests, COUNT(tests)};

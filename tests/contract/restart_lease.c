@@ -375,4 +375,4 @@ static const struct test tests[] = {
     TEST(acknowledged_changes_survive_a_crash),
 };
 
-const struct theme restart_lease_theme = {"restartlease", tests, COUNT(tests)};
+const struct theme restart_lease_theme = {"restart_lease", tests, COUNT(tests)};

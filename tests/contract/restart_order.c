@@ -252,4 +252,4 @@ static const struct test tests[] = {
     TEST(more_jobs_and_topics_than_are_allowed_now_are_loaded),
 };
 
-const struct theme restart_order_theme = {"restartorder", tests, COUNT(tests)};
+const struct theme restart_order_theme = {"restart_order", tests, COUNT(tests)};

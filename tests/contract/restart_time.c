@@ -231,4 +231,4 @@ static const struct test tests[] = {
     TEST(open_queue_can_be_opened_again_only_by_clients),
 };
 
-const struct theme restart_time_theme = {"restarttime", tests, COUNT(tests)};
+const struct theme restart_time_theme = {"restart_time", tests, COUNT(tests)};

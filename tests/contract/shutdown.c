@@ -294,4 +294,4 @@ static const struct test tests[] = {
     TEST(purges_kicks_and_lists_complete_at_close),
 };
 
-const struct theme shutdown_theme = {"ending", tests, COUNT(tests)};
+const struct theme shutdown_theme = {"shutdown", tests, COUNT(tests)};

@@ -103,4 +103,4 @@ static const struct test tests[] = {
     TEST(every_phase_has_a_name),
 };
 
-const struct theme storage_calls_theme = {"stored", tests, COUNT(tests)};
+const struct theme storage_calls_theme = {"storage_calls", tests, COUNT(tests)};

@@ -382,4 +382,4 @@ static const struct test tests[] = {
 #endif
 };
 
-const struct theme thread_cancel_theme = {"threadcancel", tests, COUNT(tests)};
+const struct theme thread_cancel_theme = {"thread_cancel", tests, COUNT(tests)};

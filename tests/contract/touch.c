@@ -330,4 +330,4 @@ static const struct test tests[] = {
     TEST(the_finish_comes_before_the_reserve),
 };
 
-const struct theme touch_theme = {"leases", tests, COUNT(tests)};
+const struct theme touch_theme = {"touch", tests, COUNT(tests)};

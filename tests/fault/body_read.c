@@ -634,4 +634,4 @@ static const struct test tests[] = {
     TEST(bodies_for_clients_that_do_not_read_are_bounded),
 #endif
 };
-const struct theme body_read_theme = {"unread", tests, COUNT(tests)};
+const struct theme body_read_theme = {"body_read", tests, COUNT(tests)};

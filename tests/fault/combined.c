@@ -959,4 +959,4 @@ static const struct test tests[] = {
     TEST(busy_client_is_read_beside_many_quiet_ones),
 #endif
 };
-const struct theme combined_theme = {"pairs", tests, COUNT(tests)};
+const struct theme combined_theme = {"combined", tests, COUNT(tests)};

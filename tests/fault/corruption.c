@@ -431,4 +431,4 @@ static const struct test tests[] = {
     TEST(garbage_after_the_log_is_harmless),
     TEST(garbage_in_the_shared_index_is_harmless),
 };
-const struct theme page_theme = {"page", tests, COUNT(tests)};
+const struct theme page_theme = {"corruption", tests, COUNT(tests)};

@@ -307,4 +307,4 @@ static const struct test tests[] = {
     TEST(a_damaged_pause_pauses_no_other_topic),      TEST(damaged_pauses_do_not_stop_the_rest),
     TEST(damaged_limits_do_not_stop_the_rest),
 };
-const struct theme damage_theme = {"damage", tests, COUNT(tests)};
+const struct theme damage_theme = {"damaged_rows", tests, COUNT(tests)};

@@ -629,4 +629,4 @@ static const struct test tests[] = {
     TEST(real_full_disk_without_ballast_is_rejected_until_there_is_space),
     TEST(real_full_disk_with_a_log_reports_missing_space),
 };
-const struct theme full_theme = {"full", tests, COUNT(tests)};
+const struct theme full_theme = {"disk_full", tests, COUNT(tests)};

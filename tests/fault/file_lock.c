@@ -151,4 +151,4 @@ static const struct test tests[] = {
     TEST(body_limit_above_the_row_limit_is_rejected_at_open),
 };
 
-const struct theme owner_theme = {"owner", tests, COUNT(tests)};
+const struct theme owner_theme = {"file_lock", tests, COUNT(tests)};

@@ -639,4 +639,4 @@ static const struct test tests[] = {
     TEST(a_close_does_not_wait_until_the_rows_are_counted),
     TEST(a_failed_sync_does_not_wait_until_the_rows_are_counted),
 };
-const struct theme in_doubt_theme = {"doubt", tests, COUNT(tests)};
+const struct theme in_doubt_theme = {"in_doubt", tests, COUNT(tests)};

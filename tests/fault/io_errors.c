@@ -506,4 +506,4 @@ static const struct test tests[] = {
     TEST(backup_that_cannot_be_renamed_leaves_no_file),
     TEST(permanently_failing_disk_is_reported_and_may_recover),
 };
-const struct theme sync_theme = {"sync", tests, COUNT(tests)};
+const struct theme sync_theme = {"io_errors", tests, COUNT(tests)};

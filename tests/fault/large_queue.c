@@ -870,4 +870,4 @@ static const struct test tests[] = {
     TEST(full_memory_queue_is_worked_off_within_max_memory),
     TEST(full_sqlite_queue_is_worked_off_within_max_memory),
 };
-const struct theme load_theme = {"load", tests, COUNT(tests)};
+const struct theme load_theme = {"large_queue", tests, COUNT(tests)};

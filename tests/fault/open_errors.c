@@ -375,4 +375,4 @@ static const struct test tests[] = {
     TEST(second_open_in_one_process_is_rejected),
     TEST(a_file_whose_owner_was_killed_is_free),
 };
-const struct theme refuse_theme = {"refuse", tests, COUNT(tests)};
+const struct theme refuse_theme = {"open_errors", tests, COUNT(tests)};

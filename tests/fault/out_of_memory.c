@@ -241,4 +241,4 @@ static const struct test tests[] = {
     TEST(failed_allocation_does_not_damage_a_job_loaded_early),
     TEST(queue_out_of_memory_while_loading_can_be_closed),
 };
-const struct theme memory_theme = {"memory", tests, COUNT(tests)};
+const struct theme memory_theme = {"out_of_memory", tests, COUNT(tests)};

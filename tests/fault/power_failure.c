@@ -157,4 +157,4 @@ static const struct test tests[] = {
     TEST(sync_off_survives_a_process_crash),
     TEST(power_loss_during_a_checkpoint_loses_nothing),
 };
-const struct theme power_theme = {"power", tests, COUNT(tests)};
+const struct theme power_theme = {"power_failure", tests, COUNT(tests)};

@@ -184,4 +184,4 @@ static const struct test tests[] = {
     TEST(failed_kick_returns_the_stored_count),
     TEST(failed_purge_returns_the_stored_count),
 };
-const struct theme errors_theme = {"errors", tests, COUNT(tests)};
+const struct theme errors_theme = {"random_errors", tests, COUNT(tests)};

@@ -434,4 +434,4 @@ static const struct test tests[] = {
     TEST(read_and_commit_errors_lose_no_job_with_a_retry_limit),
     TEST(a_full_queue_is_full_while_its_jobs_are_counted),
 };
-const struct theme slow_disk_theme = {"slow", tests, COUNT(tests)};
+const struct theme slow_disk_theme = {"slow_disk", tests, COUNT(tests)};

@@ -571,4 +571,4 @@ static const struct test tests[] = {
     TEST(first_authentication_of_an_address_is_logged),
 };
 
-const struct theme admission_theme = {"admit", tests, COUNT(tests)};
+const struct theme admission_theme = {"admission", tests, COUNT(tests)};

@@ -154,4 +154,4 @@ static const struct test tests[] = {
     TEST(flags_still_override_the_file_after_a_reload),
 };
 
-const struct theme config_file_theme = {"file", tests, COUNT(tests)};
+const struct theme config_file_theme = {"config_file", tests, COUNT(tests)};

@@ -166,4 +166,4 @@ static const struct test tests[] = {
     TEST(default_max_memory_is_below_machine_memory),
 };
 
-const struct theme connection_limits_theme = {"limit", tests, COUNT(tests)};
+const struct theme connection_limits_theme = {"connection_limits", tests, COUNT(tests)};

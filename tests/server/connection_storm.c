@@ -453,4 +453,4 @@ static const struct test tests[] = {
     TEST(jobs_of_a_thousand_lost_connections_are_released),
 };
 
-const struct theme connection_storm_theme = {"storm", tests, COUNT(tests)};
+const struct theme connection_storm_theme = {"connection_storm", tests, COUNT(tests)};

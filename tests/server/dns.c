@@ -323,4 +323,4 @@ static const struct test tests[] = {
     TEST(a_child_may_be_forked_at_any_moment_of_a_lookup),
 };
 
-const struct theme dns_theme = {"names", tests, COUNT(tests)};
+const struct theme dns_theme = {"dns", tests, COUNT(tests)};

@@ -128,4 +128,4 @@ static const struct test tests[] = {
     TEST(half_closed_client_reads_all_replies_at_shutdown),
 };
 
-const struct theme graceful_close_theme = {"ending", tests, COUNT(tests)};
+const struct theme graceful_close_theme = {"graceful_close", tests, COUNT(tests)};

@@ -305,4 +305,4 @@ static const struct test tests[] = {
     TEST(secret_added_by_reload_admits_remote_clients),
 };
 
-const struct theme listener_theme = {"listen", tests, COUNT(tests)};
+const struct theme listener_theme = {"listener", tests, COUNT(tests)};

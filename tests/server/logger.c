@@ -187,4 +187,4 @@ static const struct test tests[] = {
     TEST(a_log_at_the_file_size_limit_does_not_end_the_server),
 };
 
-const struct theme logger_theme = {"log", tests, COUNT(tests)};
+const struct theme logger_theme = {"logger", tests, COUNT(tests)};

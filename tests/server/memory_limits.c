@@ -300,4 +300,4 @@ static const struct test tests[] = {
     TEST(connections_are_released_while_the_store_fails),
 };
 
-const struct theme memory_limits_theme = {"hoard", tests, COUNT(tests)};
+const struct theme memory_limits_theme = {"memory_limits", tests, COUNT(tests)};

@@ -168,4 +168,4 @@ static const struct test tests[] = {
     TEST(only_root_can_switch_users),
 };
 
-const struct theme privileges_theme = {"user", tests, COUNT(tests)};
+const struct theme privileges_theme = {"privileges", tests, COUNT(tests)};

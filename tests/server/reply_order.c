@@ -375,4 +375,4 @@ static const struct test tests[] = {
     TEST(half_closed_client_reads_bodies_loaded_from_the_file),
 };
 
-const struct theme reply_order_theme = {"order", tests, COUNT(tests)};
+const struct theme reply_order_theme = {"reply_order", tests, COUNT(tests)};

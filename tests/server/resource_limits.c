@@ -198,4 +198,4 @@ static const struct test tests[] = {
     TEST(parked_reserves_are_resubmitted_one_by_one),
 };
 
-const struct theme resource_limits_theme = {"greedy", tests, COUNT(tests)};
+const struct theme resource_limits_theme = {"resource_limits", tests, COUNT(tests)};

@@ -212,4 +212,4 @@ static const struct test tests[] = {
     TEST(client_that_does_not_read_holds_few_jobs),
 };
 
-const struct theme rpc_theme = {"calls", tests, COUNT(tests)};
+const struct theme rpc_theme = {"rpc", tests, COUNT(tests)};

@@ -422,4 +422,4 @@ static const struct test tests[] = {
     TEST(oversized_body_is_skipped),
 };
 
-const struct theme slow_clients_theme = {"slow", tests, COUNT(tests)};
+const struct theme slow_clients_theme = {"slow_clients", tests, COUNT(tests)};

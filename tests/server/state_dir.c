@@ -203,4 +203,4 @@ static const struct test tests[] = {
     TEST(url_and_directory_together_are_rejected),
 };
 
-const struct theme state_dir_theme = {"where", tests, COUNT(tests)};
+const struct theme state_dir_theme = {"state_dir", tests, COUNT(tests)};

@@ -227,4 +227,4 @@ static const struct test tests[] = {
     TEST(missing_notify_socket_is_ignored),
 };
 
-const struct theme systemd_theme = {"activate", tests, COUNT(tests)};
+const struct theme systemd_theme = {"systemd", tests, COUNT(tests)};

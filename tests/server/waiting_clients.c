@@ -173,4 +173,4 @@ static const struct test tests[] = {
     TEST(waits_end_with_their_client_with_a_file),
 };
 
-const struct theme waiting_clients_theme = {"waiting", tests, COUNT(tests)};
+const struct theme waiting_clients_theme = {"waiting_clients", tests, COUNT(tests)};

@@ -330,4 +330,4 @@ static const struct test tests[] = {
     TEST(a_touch_does_not_move_a_time_limit),
 };
 
-const struct theme lease_renewal_theme = {"keeping", tests, COUNT(tests)};
+const struct theme lease_renewal_theme = {"lease_renewal", tests, COUNT(tests)};

@@ -340,4 +340,4 @@ static const struct test tests[] = {
     TEST(restarted_server_accepts_the_ack),
     TEST(ack_lost_in_a_crash_is_not_reported_as_done),
 };
-const struct theme answer_theme = {"answer", tests, COUNT(tests)};
+const struct theme answer_theme = {"outage_ack", tests, COUNT(tests)};

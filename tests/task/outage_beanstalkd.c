@@ -146,4 +146,4 @@ static const struct test tests[] = {
     TEST(notified_handler_gives_its_job_back),
     TEST(lost_connection_loses_the_lease_and_the_job_runs_again),
 };
-const struct theme plain_theme = {"plain", tests, COUNT(tests)};
+const struct theme plain_theme = {"outage_beanstalkd", tests, COUNT(tests)};

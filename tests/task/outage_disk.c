@@ -138,4 +138,4 @@ static const struct test tests[] = {
     TEST(a_stop_waits_for_the_disk),
     TEST(deferred_acks_limit_the_reserved_jobs),
 };
-const struct theme disk_theme = {"disk", tests, COUNT(tests)};
+const struct theme disk_theme = {"outage_disk", tests, COUNT(tests)};

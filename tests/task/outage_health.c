@@ -142,4 +142,4 @@ static const struct test tests[] = {
     TEST(silent_server_is_reported_as_timed_out),
     TEST(failing_disk_makes_the_worker_unhealthy),
 };
-const struct theme health_theme = {"health", tests, COUNT(tests)};
+const struct theme health_theme = {"outage_health", tests, COUNT(tests)};

@@ -153,4 +153,4 @@ static const struct test tests[] = {
     TEST(lease_is_lost_when_the_server_is_down_beyond_the_ttr),
     TEST(cancel_during_an_outage_is_noticed_afterwards),
 };
-const struct theme beat_theme = {"beat", tests, COUNT(tests)};
+const struct theme beat_theme = {"outage_heartbeat", tests, COUNT(tests)};

@@ -123,4 +123,4 @@ static const struct test tests[] = {
     TEST(lost_connections_lose_and_duplicate_no_job),
     TEST(killed_servers_lose_no_job),
 };
-const struct theme storm_theme = {"storm", tests, COUNT(tests)};
+const struct theme storm_theme = {"outage_repeated", tests, COUNT(tests)};

@@ -100,4 +100,4 @@ static const struct test tests[] = {
     TEST(cancel_is_noticed_without_an_event_stream),
     TEST(cancel_is_noticed_by_a_paused_process),
 };
-const struct theme cancel_theme = {"cancel", tests, COUNT(tests)};
+const struct theme cancel_theme = {"process_cancel", tests, COUNT(tests)};

@@ -183,4 +183,4 @@ static const struct test tests[] = {
     TEST(crash_is_a_failure_with_a_retry_limit_in_a_file),
     TEST(kills_at_random_lose_and_duplicate_no_ack),
 };
-const struct theme crash_theme = {"crash", tests, COUNT(tests)};
+const struct theme crash_theme = {"process_crash", tests, COUNT(tests)};

@@ -117,4 +117,4 @@ static const struct test tests[] = {
     TEST(job_that_kills_its_process_ends_buried_in_a_file),
     TEST(job_that_segfaults_its_process_ends_buried_in_a_file),
 };
-const struct theme poison_theme = {"poison", tests, COUNT(tests)};
+const struct theme poison_theme = {"process_poison", tests, COUNT(tests)};

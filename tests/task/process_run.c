@@ -210,4 +210,4 @@ static const struct test tests[] = {
     TEST(a_worker_ends_when_its_server_is_silent),
     TEST(worker_with_a_deferred_ack_ends_with_a_silent_server),
 };
-const struct theme run_theme = {"run", tests, COUNT(tests)};
+const struct theme run_theme = {"process_run", tests, COUNT(tests)};

@@ -122,4 +122,4 @@ static const struct test tests[] = {
     TEST(stopping_processes_lose_and_duplicate_no_job),
     TEST(stop_without_waiting_gives_jobs_back_uncounted),
 };
-const struct theme stop_theme = {"stop", tests, COUNT(tests)};
+const struct theme stop_theme = {"process_stop", tests, COUNT(tests)};

@@ -91,4 +91,4 @@ static const struct test tests[] = {
     TEST(failures_at_the_longest_backoff_are_retried_at_different_times),
 };
 
-const struct theme retry_jitter_theme = {"herd", tests, COUNT(tests)};
+const struct theme retry_jitter_theme = {"retry_jitter", tests, COUNT(tests)};

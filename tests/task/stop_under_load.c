@@ -129,4 +129,4 @@ static const struct test tests[] = {
     TEST(worker_stopped_without_waiting_runs_every_job_once),
 };
 
-const struct theme load_theme = {"load", tests, COUNT(tests)};
+const struct theme load_theme = {"stop_under_load", tests, COUNT(tests)};

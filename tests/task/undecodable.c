@@ -128,4 +128,4 @@ static const struct test tests[] = {
     TEST(fallback_is_called_without_data),
 };
 
-const struct theme undecodable_theme = {"unreadable", tests, COUNT(tests)};
+const struct theme undecodable_theme = {"undecodable", tests, COUNT(tests)};

@@ -224,4 +224,4 @@ static const struct test tests[] = {
     TEST(the_queue_answers_a_ping),
 };
 
-const struct theme worker_events_theme = {"told", tests, COUNT(tests)};
+const struct theme worker_events_theme = {"worker_events", tests, COUNT(tests)};
