@@ -452,12 +452,13 @@ static void a_wait_whose_job_is_being_fetched_can_be_cancelled(void **state)
     submit(&wait);
     gate_await(fake, GATE_FETCH, 1);
     assert_int_equal(bide_cancel_op(queue, &wait), BIDE_OK);
-    gate_open(fake, GATE_FETCH);
-    bide_job job; /* an op behind it: when that has completed, the wait was run */
+    /* Waits for the same fetch, behind the wait: when it has completed, the wait was run. */
+    bide_job job;
     bide_op peek = {.kind = BIDE_OP_JOB_STATS, .cq = cq, .query = {.id = 5, .job = &job}};
-    if (submit_one(queue, &peek) > 0)
-        while (peek.status == BIDE_PENDING)
-            bide_cq_wait(cq, BIDE_FOREVER);
+    assert_int_equal(submit_one(queue, &peek), 1);
+    gate_open(fake, GATE_FETCH);
+    while (peek.status == BIDE_PENDING)
+        bide_cq_wait(cq, BIDE_FOREVER);
     bide_job_clear(&job);
     bide_cq_drain(cq, 0);
     int status = wait.status;
