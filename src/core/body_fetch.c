@@ -222,6 +222,14 @@ static int supply_reserve(struct core *core, bide_op *op, const struct bi_body *
     return BIDE_OK;
 }
 
+static int error_unreadable(struct core *core, bide_op *op, uint64_t id, const char *reason)
+{
+    if (bi_job_find(core, id) == NULL)
+        return bi_core_error_no_job(op, id);
+    return bi_core_error(op, BIDE_EIO, "%s: the body of job %llu cannot be read: %s",
+                         bide_op_name(op->kind), (unsigned long long)id, reason);
+}
+
 static int supply_reserve_job(struct core *core, bide_op *op, const struct bi_body *bodies)
 {
     uint64_t id = op->reserve_job.id;
@@ -234,48 +242,32 @@ static int supply_reserve_job(struct core *core, bide_op *op, const struct bi_bo
         return again_if_missing(core, bi_exec_reserve_job(core, op));
     }
 
-    if (bi_job_find(core, id) == NULL)
-        return bi_core_error_no_job(op, id);
-    return bi_core_error(op, BIDE_EIO, "reserve_job: the body of job %llu cannot be read: %s",
-                         (unsigned long long)id, reason);
+    return error_unreadable(core, op, id, reason);
 }
 
 /* ---- queries ---- */
 
-static int error_unreadable(struct core *core, bide_op *op, const struct bi_body *body)
+/* Supplies the body of an op that returns one job, or (job is NULL) the body alone. */
+static int supply_query(struct core *core, bide_op *op, bide_job *job, const struct bi_body *body)
 {
-    if (bi_job_find(core, body->id) == NULL)
-        return bi_core_error_no_job(op, body->id);
-    return bi_core_error(op, BIDE_EIO, "%s: the body of job %llu cannot be read: %s",
-                         bide_op_name(op->kind), (unsigned long long)body->id, body->reason);
-}
-
-static int supply_query(struct core *core, bide_op *op, const struct bi_body *bodies)
-{
-    if (bodies->body == NULL) {
-        bide_job_clear(op->query.job);
-
-        /* An op that names its job by id accepts no other in its place. */
-        if (bi_job_find(core, bodies->id) != NULL || bi_op_args_id_count(op) > 0)
-            return error_unreadable(core, op, bodies);
-
-        /* The job that was first, or held the key, was removed while its body was read: selects
-         * again. */
-        core->body_missing = false;
-        return again_if_missing(core, bi_core_exec(core, op));
+    if (body->body != NULL) {
+        if (job != NULL)
+            bi_snapshot_set_body(job, bide_buf_ref(body->body));
+        else
+            op->fetch.buf = bide_buf_ref(body->body);
+        bi_body_fetch_cache(core, body->id, bide_buf_ref(body->body));
+        return BIDE_OK;
     }
-    bi_snapshot_set_body(op->query.job, bide_buf_ref(bodies->body));
-    bi_body_fetch_cache(core, bodies->id, bide_buf_ref(bodies->body));
-    return BIDE_OK;
-}
 
-static int supply_body(struct core *core, bide_op *op, const struct bi_body *bodies)
-{
-    if (bodies->body == NULL)
-        return error_unreadable(core, op, bodies);
-    op->fetch.buf = bide_buf_ref(bodies->body);
-    bi_body_fetch_cache(core, bodies->id, bide_buf_ref(bodies->body));
-    return BIDE_OK;
+    bide_job_clear(job);
+    /* An op that names its job by id accepts no other in its place. */
+    if (bi_job_find(core, body->id) != NULL || bi_op_args_id_count(op) > 0)
+        return error_unreadable(core, op, body->id, body->reason);
+
+    /* The job that was first, or held the key, was removed while its body was read: selects
+     * again. */
+    core->body_missing = false;
+    return again_if_missing(core, bi_core_exec(core, op));
 }
 
 /* A page omits jobs that were removed while their bodies were read, and jobs whose bodies do not
@@ -327,7 +319,7 @@ static int supply(struct core *core, bide_op *op, const struct bi_body *bodies)
         return supply_list(core, op, bodies);
 
     bi_op_result_snapshots(op, &jobs);
-    return jobs != NULL ? supply_query(core, op, bodies) : supply_body(core, op, bodies);
+    return supply_query(core, op, jobs, bodies);
 }
 
 int bi_body_fetch_supply(struct core *core, bide_op *op, const struct bi_body *bodies,
