@@ -177,6 +177,7 @@ static struct choice *foremost(const struct choices *choices)
 
 static struct choice *draw_weighted(struct core *core, const struct choices *choices)
 {
+    assert(choices->weight > 0);
     uint64_t drawn = bi_random_below(&core->random, choices->weight);
     struct choice *choice = choices->all;
     for (; drawn >= choice->weight; choice++)
@@ -194,6 +195,7 @@ static struct choice *choose(struct core *core, struct choices *choices)
         struct choice *choice = choices->strategy == BIDE_STRICT     ? &choices->all[choices->first]
                                 : choices->strategy == BIDE_WEIGHTED ? draw_weighted(core, choices)
                                                                      : foremost(choices);
+        assert(choice->topic != NULL && choice < choices->all + choices->count);
         if (!is_stale(choices, choice))
             return choice;
         refresh(choices, choice);
