@@ -53,9 +53,9 @@ bi_flag_parse_fn bi_flag_parse_id;       /* uint64_t: 1 to BIDE_ID_MAX */
 bi_flag_parse_fn bi_flag_parse_priority; /* int64_t: 0 to 2^32-1 */
 bi_flag_parse_fn
     bi_flag_parse_retries; /* int64_t: 0 to 2^31-1, or BIDE_NO_RETRY_LIMIT for "unlimited" */
-bi_flag_parse_fn bi_flag_parse_duration; /* int64_t: milliseconds, duration.h */
+bi_flag_parse_fn bi_flag_parse_duration; /* int64_t: milliseconds, datetime.h */
 bi_flag_parse_fn bi_flag_parse_timeout;  /* int64_t: the same, or BIDE_FOREVER for "forever" */
-bi_flag_parse_fn bi_flag_parse_time;     /* int64_t: a moment, duration.h */
+bi_flag_parse_fn bi_flag_parse_time;     /* int64_t: a moment, datetime.h */
 bi_flag_parse_fn bi_flag_parse_size;     /* uint64_t: bytes, with KiB, MiB, GiB */
 bi_flag_parse_fn bi_flag_parse_state;    /* bide_state: delayed, ready, reserved, buried, done */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * datetime.c - parses points in time as people write them; the syntax is in duration.h.
+ * datetime.c - parses points in time as people write them; the syntax is in datetime.h.
  *
  * The text is split into a day, a time and a zone, in any order in which they can be distinguished.
  * The calendar then resolves them to one point in time.
