@@ -48,33 +48,35 @@ static bool is_due(const struct background *background, int64_t now)
 /*
  * Adds the touch item of one running job. With the lock of the context held.
  *
- *     touch due   progress due   touch_refused   item
- *     no          no             any             none; if a query is due, neither (BIDE_KEEP)
- *     yes         no             any             extends
- *     no          yes            any             progress only (BIDE_KEEP)
- *     yes         yes            no              extends, with progress
- *     yes         yes            yes             progress only; the touch follows in the next call
+ *     touch due   progress or query due   touch_refused   item
+ *     no          no                      any             none
+ *     yes         no                      any             extends
+ *     no          yes                     any             does not extend (BIDE_KEEP)
+ *     yes         yes                     no              extends
+ *     yes         yes                     yes             does not extend; the touch follows in the
+ *                                                         next call
  *
- * The last row: a touch that exceeds a limit is rejected with its progress, so progress would never
- * arrive while touches are refused. Otherwise an extending item also carries progress that is not due
- * yet. The status of every item shows whether the job was cancelled or its lease is lost, so an item
- * that changes nothing is a query.
+ * The status of every item shows whether the job was cancelled or its lease is lost, so an item that
+ * changes nothing is a query. Items also carry progress that is not due yet.
+ *
+ * The exception is a touch that exceeds a limit: it is rejected with its progress, and its status
+ * does not show a cancel. So while touches are refused, they carry no progress and replace no query.
  */
 static void add_item(struct background *background, struct worker_thread *thread, int64_t now)
 {
     struct bide_context *context = &thread->context;
     bool progress = needs_progress(background, context, now);
     bool touch = needs_touch(context, now, now + context->job.ttr_ms * 1000 / 10);
-    bool separate = context->touch_refused;
+    bool query = context->query_at <= now;
 
     assert(context->running && !background->pending[BACKGROUND_TOUCH]);
-    if (separate && progress)
+    if (context->touch_refused && (progress || query))
         touch = false;
 
     /* Due, but it cannot be sent: drop it, else the thread would not sleep. */
     if (context->progress_at <= now && !progress)
         context->progress_at = NEVER;
-    if (!touch && !progress && context->query_at > now)
+    if (!touch && !progress && !query)
         return;
 
     assert(background->item_count < background->worker->options.threads); /* one per thread */
@@ -84,17 +86,18 @@ static void add_item(struct background *background, struct worker_thread *thread
         context->touch_at = now + context->job.ttr_ms * 1000 / 3;
     else
         item->extend_ms = BIDE_KEEP;
-    bool no_events = atomic_load(&background->no_events);
-    context->query_at = no_events ? now + QUERY_INTERVAL_US : NEVER;
-    bool with_progress = !(touch && separate);
-    if (with_progress && context->progress_at != NEVER && !background->no_progress) {
+    bool touch_only = touch && context->touch_refused;
+    if (!touch_only && context->progress_at != NEVER && !background->no_progress) {
         /* Copied: the handler may write the next line while the op is pending. */
         char *text = background->texts[background->item_count];
         memcpy(text, context->progress, context->progress_size);
         item->progress = (bide_slice){text, context->progress_size};
     }
-    if (with_progress)
+    if (!touch_only) {
+        bool no_events = atomic_load(&background->no_events);
+        context->query_at = no_events ? now + QUERY_INTERVAL_US : NEVER;
         context->progress_at = NEVER;
+    }
     background->item_threads[background->item_count++] = thread;
 }
 
@@ -176,8 +179,12 @@ static void apply_touch(struct background *background, size_t index, int64_t now
         context->touch_at = context->query_at = NEVER;
         bi_context_request_stop(context, BIDE_REASON_LEASE_LOST);
     }
-    if (item->extend_ms == 0) /* the limit does not apply to a progress-only item */
-        context->touch_refused = item->status == BIDE_TOUCH_LIMIT;
+    if (item->extend_ms == 0) { /* the limit does not apply to other items */
+        bool refused = item->status == BIDE_TOUCH_LIMIT;
+        if (refused && !context->touch_refused)
+            context->query_at = now; /* the touch may have replaced a query */
+        context->touch_refused = refused;
+    }
     /* A query that failed is repeated after its interval. */
     if (!taken && !lost) {
         int64_t retry_at = now + bi_background_earlier(ttr / 10, RETRY_US);

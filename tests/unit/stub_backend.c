@@ -67,6 +67,8 @@ static void stub_touch(const struct stub *stub, bide_op *op)
     for (size_t i = 0; i < op->touch_many.count; i++) {
         bide_touch_item *item = &op->touch_many.items[i];
         item->status = stub->touch_codes[item->id % STUB_IDS];
+        if (item->status == BIDE_TOUCH_LIMIT && item->extend_ms == BIDE_KEEP)
+            item->status = BIDE_OK; /* the limits are on extensions */
         if (item->status == BIDE_OK && stub->cancel_wanted[item->id % STUB_IDS])
             item->status = BIDE_CANCEL_WANTED;
         item->left_ms = 0;

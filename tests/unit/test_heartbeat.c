@@ -148,6 +148,64 @@ static void cancel_reported_by_touch_notifies_only_its_handler(void **state)
     assert_int_equal(background_fixture_context(fixture, 1)->lease_end, start + THIRD + TTR_US);
 }
 
+static void cancel_is_noticed_while_touches_are_refused(void **state)
+{
+    (void)state;
+    atomic_store(&fixture->background->no_events, true);
+    limit(BIDE_FOREVER);
+    fixture->stub->touch_codes[1] = BIDE_TOUCH_LIMIT;
+    int64_t start = background_fixture_begin(fixture, 0, stub_job(1, TTR_MS));
+    int64_t now = start + THIRD;
+    beat(now); /* extends, and is refused */
+    beat(now);
+    assert_int_equal(last_touch().delay_ms, BIDE_KEEP);
+    fixture->stub->cancel_wanted[1] = true;
+    beat(now + QUERY_INTERVAL_US);
+    assert_int_equal(last_touch().delay_ms, BIDE_KEEP);
+    assert_int_equal(background_fixture_reason(fixture, 0), BIDE_REASON_CANCELLED);
+}
+
+/* With a ttr of a second an extension is retried four times in each query interval. */
+static void refused_touches_do_not_postpone_queries(void **state)
+{
+    (void)state;
+    size_t queries = 0;
+    size_t extensions = 0;
+    atomic_store(&fixture->background->no_events, true);
+    limit(BIDE_FOREVER);
+    fixture->stub->touch_codes[1] = BIDE_TOUCH_LIMIT;
+    int64_t start = background_fixture_begin(fixture, 0, stub_job(1, 1000));
+    int64_t now = start;
+    while (now < start + 990000) {
+        size_t before = touches();
+        int64_t due = beat(now);
+        if (touches() > before) {
+            bool query = last_touch().delay_ms == BIDE_KEEP;
+            queries += query;
+            extensions += !query;
+            due = now + 1; /* another may follow */
+        }
+        assert_true(due > now);
+        now = due;
+    }
+    assert_int_equal(queries, 2); /* after the first refusal, and an interval later */
+    assert_int_equal(extensions, 7);
+}
+
+static void refused_touch_does_not_replace_a_single_query(void **state)
+{
+    (void)state;
+    limit(BIDE_FOREVER);
+    fixture->stub->touch_codes[1] = BIDE_TOUCH_LIMIT;
+    fixture->stub->cancel_wanted[1] = true;
+    int64_t start = background_fixture_begin(fixture, 0, stub_job(1, TTR_MS));
+    background_fixture_context(fixture, 0)->query_at = start + THIRD; /* a feed lost events */
+    beat(start + THIRD);
+    assert_int_equal(background_fixture_reason(fixture, 0), BIDE_REASON_NONE);
+    beat(start + THIRD);
+    assert_int_equal(background_fixture_reason(fixture, 0), BIDE_REASON_CANCELLED);
+}
+
 static void touch_reply_for_a_previous_job_is_ignored(void **state)
 {
     (void)state;
@@ -290,6 +348,9 @@ int main(void)
         T(failed_touch_is_retried_soon),
         T(lost_lease_notifies_only_its_handler),
         T(cancel_reported_by_touch_notifies_only_its_handler),
+        T(cancel_is_noticed_while_touches_are_refused),
+        T(refused_touches_do_not_postpone_queries),
+        T(refused_touch_does_not_replace_a_single_query),
         T(touch_reply_for_a_previous_job_is_ignored),
         T(pending_touch_does_not_wake_the_background_thread),
         T(unextended_lease_is_lost_by_the_clock),
