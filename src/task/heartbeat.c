@@ -185,7 +185,6 @@ static void apply_touch(struct background *background, size_t index, int64_t now
             context->query_at = now; /* the touch may have replaced a query */
         context->touch_refused = refused;
     }
-    /* A query that failed is repeated after its interval. */
     if (!taken && !lost) {
         int64_t retry_at = now + bi_background_earlier(ttr / 10, RETRY_US);
         if (context->touch_at != NEVER && (item->extend_ms == 0 || item->progress.size > 0))
@@ -193,6 +192,10 @@ static void apply_touch(struct background *background, size_t index, int64_t now
         /* Newer progress, which has its own time, replaces what could not be sent. */
         if (item->progress.size > 0 && context->progress_at == NEVER)
             context->progress_at = retry_at;
+        /* The retries above are queries too. A query alone is repeated, also if there is a
+         * subscription: the reason for it, such as lost events, remains. */
+        if (item->extend_ms == BIDE_KEEP && item->progress.size == 0)
+            context->query_at = bi_background_earlier(context->query_at, now + QUERY_INTERVAL_US);
     }
     pthread_mutex_unlock(&context->lock);
 }

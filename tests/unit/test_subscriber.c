@@ -158,6 +158,23 @@ static void lost_events_cause_a_poll_of_all_running_jobs(void **state)
     assert_int_equal(op_count(QUERY, 0), 1);
 }
 
+static void failed_poll_for_lost_events_is_repeated(void **state)
+{
+    (void)state;
+    run_at(start);
+    begin(0, 1);
+    fixture->stub->cancel_wanted[1] = true;
+    stub_once(fixture->stub, QUERY, BIDE_EBUSY);
+    assert_true(stub_emit_event(fixture->stub, 0, 5));
+    int64_t due = run_at(start + 1);
+    assert_int_equal(op_count(QUERY, 1), 1);
+    assert_int_equal(background_fixture_reason(fixture, 0), BIDE_REASON_NONE);
+    assert_int_equal(due, start + 1 + QUERY_INTERVAL_US);
+    run_at(due);
+    assert_int_equal(background_fixture_reason(fixture, 0), BIDE_REASON_CANCELLED);
+    assert_int_equal(op_count(QUERY, 1), 2);
+}
+
 static void jobs_started_before_the_subscription_are_polled_once(void **state)
 {
     (void)state;
@@ -259,6 +276,7 @@ int main(void)
         T(job_whose_cancel_may_be_lost_is_polled),
         T(broken_subscription_is_renewed_and_jobs_are_polled),
         T(lost_events_cause_a_poll_of_all_running_jobs),
+        T(failed_poll_for_lost_events_is_repeated),
         T(jobs_started_before_the_subscription_are_polled_once),
         T(poll_of_a_removed_job_notifies_only_its_handler),
         T(failed_poll_is_ignored),
