@@ -52,9 +52,12 @@ void bi_subscriber_check_cancel(struct background *background, struct worker_thr
 }
 
 /* The id is also stored in the ring, for a thread that has reserved the job but not started its
- * handler. */
+ * handler. Only a faulty server sends id 0, which would stop all handlers. */
 static void apply_cancel(struct background *background, uint64_t id)
 {
+    if (id == 0)
+        return;
+
     pthread_mutex_lock(&background->lock);
     background->cancelled_ids[atomic_load(&background->cancels) % CANCELS_MAX] = id;
     atomic_fetch_add(&background->cancels, 1);

@@ -67,6 +67,21 @@ static void cancel_notifies_only_its_handler(void **state)
     assert_int_equal(op_count(BIDE_OP_SUBSCRIBE, 0), 1);
 }
 
+static void cancel_of_id_0_notifies_no_handler(void **state)
+{
+    (void)state;
+    run_at(start);
+    begin(0, 1);
+    begin(1, 2);
+    fixture->background->events[0] = (bide_event){.kind = BIDE_EVENT_CANCEL_WANTED, .id = 0};
+    fixture->background->ops[BACKGROUND_RECEIVE].subscription.count = 1;
+    assert_true(stub_release(fixture->stub, BIDE_OP_EVENTS, BIDE_OK));
+    run_at(start + 1);
+    assert_int_equal(op_count(BIDE_OP_EVENTS, 0), 2);
+    assert_int_equal(background_fixture_reason(fixture, 0), BIDE_REASON_NONE);
+    assert_int_equal(background_fixture_reason(fixture, 1), BIDE_REASON_NONE);
+}
+
 static void subscription_replaces_polling(void **state)
 {
     (void)state;
@@ -271,6 +286,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
         T(cancel_notifies_only_its_handler),
+        T(cancel_of_id_0_notifies_no_handler),
         T(subscription_replaces_polling),
         T(cancel_before_the_handler_starts_is_kept),
         T(job_whose_cancel_may_be_lost_is_polled),
