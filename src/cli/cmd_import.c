@@ -258,8 +258,6 @@ static int handle_line(struct importer *in, bide_slice line)
  * as a whole. Leading blanks are dropped for the same reason. */
 static const char *check_line_start(struct input *input)
 {
-    if (input->searched < input->end)
-        return NULL;
     while (input->start < input->end && is_blank(input->data[input->start]))
         input->start++;
     if (input->skipping)
@@ -273,13 +271,17 @@ static const char *check_line_start(struct input *input)
 static int read_line(struct importer *in, struct progress *progress, enum bi_input_status *status)
 {
     bide_slice line;
-    const char *mistake = check_line_start(&in->input);
 
-    if (mistake != NULL) {
-        in->input.number++;
-        return reject_line(in, "%s", mistake);
+    *status = bi_input_next(&in->input, &line);
+    if (*status == BI_INPUT_NEED_MORE) {
+        const char *mistake = check_line_start(&in->input);
+        if (mistake != NULL) {
+            in->input.number++;
+            return reject_line(in, "%s", mistake);
+        }
+        *status = bi_input_read(&in->input, in->pipeline, &line);
     }
-    *status = bi_input_read(&in->input, in->pipeline, &line);
+
     switch (*status) {
     case BI_INPUT_NEED_MORE:
         return BI_EXIT_OK;

@@ -260,6 +260,15 @@ static void overlong_line_is_not_read_to_its_end(void)
     EQ(count_jobs("a", BIDE_STATE_READY), 1);
 }
 
+/* The same without an op that completes meanwhile. */
+static void overlong_first_line_is_not_read_to_its_end(void)
+{
+    struct child *child = begin("import", "-", NULL);
+    feed(child, " \thello");
+    await_end(child, 7);
+    HAS(child->err, "line 1: not a JSON object");
+}
+
 static void leading_blanks_are_ignored(void)
 {
     struct child *child = begin("import", "-", NULL);
@@ -436,6 +445,7 @@ static const struct test tests[] = {
     TEST(a_line_needs_a_topic_and_a_body),
     TEST(import_of_a_stream_stops_at_an_invalid_line),
     TEST(overlong_line_is_not_read_to_its_end),
+    TEST(overlong_first_line_is_not_read_to_its_end),
     TEST(leading_blanks_are_ignored),
     TEST(invalid_file_imports_nothing),
     TEST(truncated_export_is_rejected),
