@@ -90,7 +90,7 @@ static void report_unreadable(struct put_run *run, uint64_t number, int error)
         count_refusal(run, exit);
     } else {
         run->exit = exit;
-        run->failed = true;
+        run->unreadable++;
     }
 }
 
@@ -279,15 +279,15 @@ static void print_resume_hint(const struct put_run *run)
                     run->file == NULL ? "" : " ", run->file == NULL ? "" : run->file);
 }
 
-/* At the end of a file of records, if it was not read to its end. */
-static void report_position(struct put_run *run)
+/* At the end of a file of records: says how far it came if it was not read to its end. */
+static void report_position(struct put_run *run, bool unreadable)
 {
     const struct line_status *status = &run->line_status;
     char rest[400] = "", text[BI_ERRMSG_SIZE];
     const char *source = source_name(run, 0);
 
     bi_progress_end(&run->progress);
-    if (!must_stop(run) && !run->failed)
+    if (!must_stop(run) && !unreadable)
         return;
 
     if (!bi_input_can_resume(status))
@@ -333,7 +333,7 @@ static int exit_code(const struct put_run *run)
     /* Lines are always several, also if there is one only: a script sees one exit code for lines
      * that were refused. */
     bool single = run->form == BI_PUT_WHOLE && run->put_count + run->refused <= 1;
-    if (run->failed || single)
+    if (run->failed || run->unreadable > 0 || single)
         return run->exit;
     return run->refused > 0 ? BI_EXIT_PARTIAL : BI_EXIT_OK;
 }
@@ -428,6 +428,7 @@ static void read_fd(struct put_run *run, int fd, uint64_t number)
 static void read_file(struct put_run *run, const char *name, uint64_t number)
 {
     bool is_stdin = strcmp(name, "-") == 0;
+    size_t unreadable_before = run->unreadable;
     int fd = is_stdin ? STDIN_FILENO : open(name, O_RDONLY | O_CLOEXEC);
 
     run->file = is_stdin ? NULL : name;
@@ -440,7 +441,7 @@ static void read_file(struct put_run *run, const char *name, uint64_t number)
         close(fd);
     if (run->form != BI_PUT_WHOLE) {
         complete_puts(run);
-        report_position(run);
+        report_position(run, run->unreadable > unreadable_before);
     }
 }
 

@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -53,9 +54,77 @@ static void unreadable_input_is_a_failure_and_not_a_usage_error(void)
     EQ(count_jobs("t", BIDE_STATE_READY), 0);
 }
 
+static void unreadable_file_does_not_affect_other_files_of_lines(void)
+{
+    char good[600], last[600];
+    snprintf(good, sizeof(good), "%s", test_path("good"));
+    snprintf(last, sizeof(last), "%s", test_path("last"));
+    write_text(good, "a\nb\n");
+    write_text(last, "c\n");
+    struct child *child = run_expect(1, "put", "t", "--lines", "--file", good, "--file",
+                                     test_path("missing"), "--file", last);
+    HAS(child->err, "No such file or directory");
+    HAS(child->err, "missing is stored");
+    LACKS(child->err, "Continue with");
+    HAS(child->err, "3 jobs put");
+    EQ(count_jobs("t", BIDE_STATE_READY), 3);
+}
+
+/* Other processes can see the queue, and drain it. */
+static void draining_queue_ends_a_put_of_lines(void)
+{
+    if (!passes_leases())
+        return;
+    struct child *child = begin("put", "t", "--lines", "--ids", NULL);
+    feed(child, "one\n");
+    await_out(child, "\n");
+    bide *queue = open_test_queue();
+    OK(bide_drain(queue, true));
+    OK(bide_close(queue));
+
+    feed(child, "two\n");
+    await_end(child, ANY_CODE);
+    CHECK(child->code != 0 && child->code != 7);
+    HAS(child->err, "line 2: ");
+    HAS(child->err, "all up to line 1 of standard input is done");
+    HAS(child->err, "Continue with: tail -n +2 | bide put");
+    HAS(child->err, "1 job put");
+    EQ(count_jobs("t", BIDE_STATE_READY), 1);
+}
+
+static void interrupt_ends_a_put_whose_input_idles(void)
+{
+    struct child *child = begin("put", "t", "--lines", "--ids", NULL);
+    feed(child, "one\nhalf");
+    await_out(child, "\n");
+    interrupt(child, SIGINT, 130);
+    HAS(child->err, "interrupted; all up to line 1 of standard input is done");
+    EQ(count_jobs("t", BIDE_STATE_READY), 1);
+}
+
+/* 300 lines of 64 KiB are more than a batch, and more than may be in flight. */
+static void long_lines_are_split_into_batches(void)
+{
+    enum { COUNT_OF_LINES = 300, LENGTH = 65535 };
+    size_t size = (size_t)COUNT_OF_LINES * (LENGTH + 1);
+    char *text = malloc(size);
+    CHECK(text != NULL);
+    memset(text, 'x', size);
+    for (size_t i = 1; i <= COUNT_OF_LINES; i++)
+        text[i * (LENGTH + 1) - 1] = '\n';
+    struct child *child = run_expect_bytes(0, text, size, "put", "t", "--lines");
+    free(text);
+    HAS(child->err, "300 jobs put");
+    EQ(count_jobs("t", BIDE_STATE_READY), COUNT_OF_LINES);
+}
+
 static const struct test tests[] = {
     TEST(an_interrupt_between_files_reports_the_jobs_put),
     TEST(unreadable_input_is_a_failure_and_not_a_usage_error),
+    TEST(unreadable_file_does_not_affect_other_files_of_lines),
+    TEST(draining_queue_ends_a_put_of_lines),
+    TEST(interrupt_ends_a_put_whose_input_idles),
+    TEST(long_lines_are_split_into_batches),
 };
 
 const struct theme put_failure_theme = {"put_failure", tests, COUNT(tests)};
