@@ -188,13 +188,14 @@ void bi_ordered_pipeline_drain(struct ordered_pipeline *pipeline)
         complete_some(pipeline);
 }
 
-/* Waits for a completion, input (-1: none), a signal or the timeout. Returns true if there is input. */
-static bool wait_for_event(struct ordered_pipeline *pipeline, int input, int timeout_ms)
+/* Waits for a completion, input, a signal or the timeout. A descriptor of -1 is not waited for. Returns true
+ * if there is input. */
+static bool wait_for_event(struct ordered_pipeline *pipeline, int input, int signals,
+                           int timeout_ms)
 {
-    /* The descriptor of signals stays readable: it is polled for the first signal only. */
     struct pollfd fds[] = {{.fd = bide_cq_fd(pipeline->cq), .events = POLLIN},
                            {.fd = input, .events = POLLIN},
-                           {.fd = bi_interrupted() ? -1 : bi_interrupt_fd(), .events = POLLIN}};
+                           {.fd = signals, .events = POLLIN}};
 
     poll(fds, 3, timeout_ms);
     count_completed(pipeline, bide_cq_drain(pipeline->cq, 0));
@@ -206,7 +207,8 @@ bool bi_ordered_pipeline_wait(struct ordered_pipeline *pipeline, int timeout_ms)
     bi_ordered_pipeline_flush(pipeline);
     if (pipeline->completed == pipeline->filled || complete_ready(pipeline))
         return true;
-    wait_for_event(pipeline, -1, timeout_ms);
+    /* The descriptor of signals stays readable: only the first signal ends a wait. */
+    wait_for_event(pipeline, -1, bi_interrupted() ? -1 : bi_interrupt_fd(), timeout_ms);
     return complete_ready(pipeline);
 }
 
@@ -225,7 +227,7 @@ bool bi_ordered_pipeline_wait_input(struct ordered_pipeline *pipeline, int fd)
     fflush(stdout);
     if (has_completed)
         return false;
-    bool ready = wait_for_event(pipeline, fd, -1);
+    bool ready = wait_for_event(pipeline, fd, bi_interrupt_fd(), -1);
     complete_ready(pipeline);
     return ready;
 }

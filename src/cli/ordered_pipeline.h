@@ -62,7 +62,7 @@ void bi_ordered_pipeline_flush(struct ordered_pipeline *pipeline);
  * timeout expired, or a signal was received (once). timeout_ms: -1 waits forever. */
 bool bi_ordered_pipeline_wait(struct ordered_pipeline *pipeline, int timeout_ms);
 /* Returns true if the descriptor is readable. If it is not, waits until it is, an op completes or a signal
- * is received. Flushes standard output before it waits. */
+ * is or was received. Flushes standard output before it waits. */
 bool bi_ordered_pipeline_wait_input(struct ordered_pipeline *pipeline, int fd);
 /* Completes all ops that were submitted. */
 void bi_ordered_pipeline_drain(struct ordered_pipeline *pipeline);

@@ -3,6 +3,7 @@
 
 #include "stub_backend.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -150,6 +151,24 @@ static void busy_op_is_not_overtaken(void **state)
     stub_free(stub);
 }
 
+/* Otherwise a signal between the caller's check and the wait is lost. The last test: the process stays
+ * interrupted. */
+static void signal_before_the_wait_ends_a_wait_for_input(void **state)
+{
+    (void)state;
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    open_queue("memory:");
+    assert_int_equal(bi_interrupt_watch(&cli, NULL), BI_EXIT_OK);
+    assert_int_equal(raise(SIGINT), 0);
+    assert_true(bi_interrupted());
+    assert_false(bi_ordered_pipeline_wait_input(pipeline, ends[0]));
+    bi_interrupt_stop();
+    close_queue();
+    close(ends[0]);
+    close(ends[1]);
+}
+
 #ifdef BIDE_WITH_SQLITE
 static char folder[64], url[200];
 
@@ -211,6 +230,7 @@ int main(void)
         TEST(durable_ops_complete_once),
         TEST(busy_ops_are_retried_after_others),
 #endif
+        cmocka_unit_test(signal_before_the_wait_ends_a_wait_for_input),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
