@@ -144,35 +144,66 @@ static bool parse_key(struct put_parser *parser, const struct field *field, void
     return (sized && bi_base64_decode(text, length, line->key)) || bi_errmsg_set(error, NOT_BASE64);
 }
 
+/* Returns the memory of a body of this size; NULL, with the error, if there is none. */
+static void *alloc_body(struct put_parser *parser, size_t size, char *error)
+{
+    bide_buf **body = &parser->line->body;
+    void *bytes = NULL;
+
+    assert(*body == NULL);
+    *body = bi_buf_alloc(size, &bytes);
+    if (*body == NULL)
+        bi_errmsg_set(error, "is too large: out of memory");
+    return *body == NULL ? NULL : bytes;
+}
+
 static bool parse_body(struct put_parser *parser, const struct field *field, void *value,
                        const json_t *json, char *error)
 {
-    bide_buf **body = &parser->line->body;
-    bool as_base64 = strcmp(field->name, "body_base64") == 0;
-    bool as_json = strcmp(field->name, "body_json") == 0;
     size_t size = json_string_length(json);
-    void *bytes = NULL;
 
+    (void)field;
     (void)value;
-    assert(*body == NULL);
-    if (!as_json && !as_base64 && !json_is_string(json))
+    if (!json_is_string(json))
         return bi_errmsg_set(error, "must be a string; \"body_json\" takes any JSON");
-    if (as_base64 &&
-        (!json_is_string(json) || !bi_base64_decoded_size(json_string_value(json), size, &size)))
-        return bi_errmsg_set(error, NOT_BASE64);
-    if (as_json)
-        size = json_dumpb(json, NULL, 0, JSON_COMPACT | JSON_ENCODE_ANY);
-
-    *body = bi_buf_alloc(size, &bytes);
-    if (*body == NULL)
-        return bi_errmsg_set(error, "is too large: out of memory");
-    if (as_json)
-        json_dumpb(json, bytes, size, JSON_COMPACT | JSON_ENCODE_ANY);
-    else if (!as_base64)
-        memcpy(bytes, json_string_value(json), size);
-    else if (!bi_base64_decode(json_string_value(json), json_string_length(json), bytes))
-        return bi_errmsg_set(error, NOT_BASE64);
+    void *bytes = alloc_body(parser, size, error);
+    if (bytes == NULL)
+        return false;
+    memcpy(bytes, json_string_value(json), size);
     return true;
+}
+
+static bool parse_body_base64(struct put_parser *parser, const struct field *field, void *value,
+                              const json_t *json, char *error)
+{
+    const char *text = json_string_value(json);
+    size_t length = json_string_length(json), size;
+
+    (void)field;
+    (void)value;
+    if (text == NULL || !bi_base64_decoded_size(text, length, &size))
+        return bi_errmsg_set(error, NOT_BASE64);
+    void *bytes = alloc_body(parser, size, error);
+    if (bytes == NULL)
+        return false;
+    return bi_base64_decode(text, length, bytes) || bi_errmsg_set(error, NOT_BASE64);
+}
+
+static bool parse_body_json(struct put_parser *parser, const struct field *field, void *value,
+                            const json_t *json, char *error)
+{
+    /* No value is empty: a size of 0 is a failure. */
+    size_t size = json_dumpb(json, NULL, 0, JSON_COMPACT | JSON_ENCODE_ANY);
+
+    (void)field;
+    (void)value;
+    if (size == 0)
+        return bi_errmsg_set(error, "cannot be encoded: out of memory");
+    void *bytes = alloc_body(parser, size, error);
+    if (bytes == NULL)
+        return false;
+    return json_dumpb(json, bytes, size, JSON_COMPACT | JSON_ENCODE_ANY) == size ||
+           bi_errmsg_set(error, "cannot be encoded: out of memory");
 }
 
 /* ---- names ---- */
@@ -191,8 +222,8 @@ static bool parse_body(struct put_parser *parser, const struct field *field, voi
 
 static const struct field fields[] = {
     {"body", BODY, parse_body, 0, 0, 0, 0},
-    {"body_base64", BODY, parse_body, 0, 0, 0, 0},
-    {"body_json", BODY, parse_body, 0, 0, 0, 0},
+    {"body_base64", BODY, parse_body_base64, 0, 0, 0, 0},
+    {"body_json", BODY, parse_body_json, 0, 0, 0, 0},
     {"topic", TOPIC, parse_topic, 0, 0, 0, 0},
     {"priority", PRIORITY, NUMBER(priority, 0, UINT32_MAX)},
     {"delay_ms", DUE, NUMBER(delay_ms, 0, BIDE_TIME_MAX_MS)},

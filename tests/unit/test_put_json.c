@@ -3,6 +3,7 @@
 
 #include "unit.h"
 
+#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -280,6 +281,35 @@ static void too_long_names_are_rejected(void **state)
     rejects(text, "\"key\" must be a string of 1 to 200 bytes");
 }
 
+/* ---- memory ---- */
+
+static size_t allocations_left;
+
+static void *fail_at_last(size_t size)
+{
+    return allocations_left == 0 ? NULL : (allocations_left--, malloc(size));
+}
+
+static void out_of_memory_stores_no_wrong_body(void **state)
+{
+    static const char text[] = "{\"body_json\":{\"a\":[1,{\"b\":\"c\"}]}}";
+    static const char body[] = "{\"a\":[1,{\"b\":\"c\"}]}";
+    bool good = false;
+
+    (void)state;
+    json_set_alloc_funcs(fail_at_last, free);
+    for (size_t count = 0; !good && count < 1000; count++) {
+        allocations_left = count;
+        line.body = NULL;
+        good =
+            bi_put_json_parse((bide_slice){text, sizeof(text) - 1}, &defaults, NOW, &line, error);
+        assert_true(good == (line.body != NULL));
+    }
+    json_set_alloc_funcs(malloc, free);
+    assert_true(good);
+    body_is(body, sizeof(body) - 1);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, clean)
 
 int main(void)
@@ -300,6 +330,7 @@ int main(void)
         TEST(conflicting_fields_are_rejected),
         TEST(values_of_wrong_type_are_rejected),
         TEST(too_long_names_are_rejected),
+        TEST(out_of_memory_stores_no_wrong_body),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
