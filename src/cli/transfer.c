@@ -108,7 +108,8 @@ int bi_transfer_each_pause(const struct cli *cli, bide *queue, bi_transfer_visit
         exit = bi_cli_report_last(cli, bide_topics(queue, cursor, page, PAGE, &count));
         for (size_t i = 0; exit == BI_EXIT_OK && i < count; i++) {
             struct pause pause = {.until_ms = 0};
-            if (!page[i].paused)
+            /* A server that is faulty may name any time. */
+            if (!page[i].paused || page[i].pause_left_ms < 0)
                 continue;
             memcpy(pause.topic, page[i].name, sizeof(pause.topic));
             if (!bi_transfer_is_endless_pause(&page[i]))

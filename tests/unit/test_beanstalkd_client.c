@@ -273,6 +273,20 @@ static void tubes_that_are_not_valid_topics_are_skipped(void **state)
     }
 }
 
+static void times_that_are_too_long_are_clamped(void **state)
+{
+    (void)state;
+    bide_topic_stats stats;
+    bide_op op = {.kind = BIDE_OP_TOPIC_STATS, .topic_stats = {.topic = {"a", 1}, .stats = &stats}};
+    open_beanstalkd("");
+    submit(&op);
+    expect("stats-tube a");
+    say_ok("---\nname: a\npause: 1\npause-time-left: 9223372036854775807\n");
+    completes(&op, BIDE_OK);
+    assert_true(stats.paused);
+    assert_int_equal(stats.pause_left_ms, BIDE_TIME_MAX_MS);
+}
+
 static void answer_put(void)
 {
     expect_put();
@@ -1196,6 +1210,7 @@ int main(void)
         SCRIPT(connection_releases_its_large_buffers),
         SCRIPT(sent_bytes_free_room_in_the_buffer),
         SCRIPT(tubes_that_are_not_valid_topics_are_skipped),
+        SCRIPT(times_that_are_too_long_are_clamped),
         SCRIPT(completion_wakes_one_caller_at_the_pending_limit),
         SCRIPT(sent_write_without_reply_is_unknown),
         SCRIPT(unsent_items_are_sent_again),

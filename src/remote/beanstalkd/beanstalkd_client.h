@@ -261,6 +261,8 @@ void bi_beanstalkd_lease_free_conn(struct beanstalkd *beanstalkd, const struct c
 /* Returns the value of a key, without quotes; empty if it is missing. */
 bide_slice bi_beanstalkd_yaml_get(const struct reply *reply, const char *key);
 uint64_t bi_beanstalkd_yaml_number(const struct reply *reply, const char *key);
+/* Returns a number of seconds in milliseconds, at most BIDE_TIME_MAX_MS. */
+int64_t bi_beanstalkd_yaml_ms(const struct reply *reply, const char *key);
 /* Fills a job, except its body, from the reply of stats-job. False: the reply is malformed. */
 bool bi_beanstalkd_yaml_job(const struct reply *reply, bide_job *job);
 /* Sets the body, replacing an earlier one. False: out of memory. */

@@ -113,7 +113,7 @@ static int reply_stats(struct exchange *exchange, size_t index, const struct rep
                   .pauses = bi_beanstalkd_yaml_number(reply, "cmd-pause-tube")},
         .topics = bi_beanstalkd_yaml_number(reply, "current-tubes"),
         .waiting = bi_beanstalkd_yaml_number(reply, "current-waiting"),
-        .uptime_ms = (int64_t)bi_beanstalkd_yaml_number(reply, "uptime") * 1000,
+        .uptime_ms = bi_beanstalkd_yaml_ms(reply, "uptime"),
         .draining = draining.size == 4, /* "true" */
     };
     return BIDE_OK;
@@ -136,7 +136,7 @@ static bool parse_topic(const struct reply *reply, bide_topic_stats *stats)
                   .pauses = bi_beanstalkd_yaml_number(reply, "cmd-pause-tube")},
         .waiting = bi_beanstalkd_yaml_number(reply, "current-waiting"),
         .paused = bi_beanstalkd_yaml_number(reply, "pause") > 0,
-        .pause_left_ms = (int64_t)bi_beanstalkd_yaml_number(reply, "pause-time-left") * 1000,
+        .pause_left_ms = bi_beanstalkd_yaml_ms(reply, "pause-time-left"),
     };
 
     /* The assignment above zeroed the name, so it ends with a NUL. */

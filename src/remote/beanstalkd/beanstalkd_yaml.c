@@ -47,6 +47,12 @@ uint64_t bi_beanstalkd_yaml_number(const struct reply *reply, const char *key)
     return number;
 }
 
+int64_t bi_beanstalkd_yaml_ms(const struct reply *reply, const char *key)
+{
+    uint64_t seconds = bi_beanstalkd_yaml_number(reply, key);
+    return seconds > BIDE_TIME_MAX_MS / 1000 ? BIDE_TIME_MAX_MS : (int64_t)seconds * 1000;
+}
+
 static bide_state parse_state(bide_slice name)
 {
     static const bide_state states[] = {BIDE_STATE_DELAYED, BIDE_STATE_READY, BIDE_STATE_RESERVED,
@@ -75,8 +81,8 @@ bool bi_beanstalkd_yaml_job(const struct reply *reply, bide_job *job)
     /* created_ms and run_at_ms are derived from ages in whole seconds, so they are off by up to
      * 1 s. */
     job->priority = (uint32_t)bi_beanstalkd_yaml_number(reply, "pri");
-    job->ttr_ms = (int64_t)bi_beanstalkd_yaml_number(reply, "ttr") * 1000;
-    job->age_ms = (int64_t)bi_beanstalkd_yaml_number(reply, "age") * 1000;
+    job->ttr_ms = bi_beanstalkd_yaml_ms(reply, "ttr");
+    job->age_ms = bi_beanstalkd_yaml_ms(reply, "age");
     job->created_ms = now_ms - job->age_ms;
     job->max_retries = BIDE_NO_RETRY_LIMIT;
     job->reserves = (uint32_t)bi_beanstalkd_yaml_number(reply, "reserves");
@@ -86,7 +92,7 @@ bool bi_beanstalkd_yaml_job(const struct reply *reply, bide_job *job)
     job->kicks = (uint32_t)bi_beanstalkd_yaml_number(reply, "kicks");
 
     if (job->state == BIDE_STATE_DELAYED || job->state == BIDE_STATE_RESERVED)
-        job->left_ms = (int64_t)bi_beanstalkd_yaml_number(reply, "time-left") * 1000;
+        job->left_ms = bi_beanstalkd_yaml_ms(reply, "time-left");
     if (job->state == BIDE_STATE_DELAYED)
         job->run_at_ms = now_ms + job->left_ms;
     return true;
