@@ -72,6 +72,20 @@ static void absent_fields_are_left_out(void **state)
     assert_true(has("BIDE_LAST=0"));
 }
 
+/* Only a faulty server sends one. */
+static void key_that_is_too_long_is_left_out(void **state)
+{
+    static char key[BIDE_KEY_MAX + 100];
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        memset(key, i == 0 ? 'k' : 0, sizeof(key));
+        begin(key, sizeof(key));
+        count = bi_work_metadata_format(&context, false, lines);
+        assert_false(has_name("BIDE_KEY"));
+        assert_true(has("BIDE_ID=12"));
+    }
+}
+
 static void binary_key_is_base64(void **state)
 {
     (void)state;
@@ -140,6 +154,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(environment_describes_the_job),
         cmocka_unit_test(absent_fields_are_left_out),
+        cmocka_unit_test(key_that_is_too_long_is_left_out),
         cmocka_unit_test(binary_key_is_base64),
         cmocka_unit_test(headers_match_the_environment_without_the_token),
         cmocka_unit_test(key_cannot_inject_a_header),

@@ -3,12 +3,10 @@
 
 #include "util/base64.h"
 
-#include <assert.h>
-#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
-#define VALUE_SIZE 280
+#define VALUE_SIZE 280 /* a topic, or a key in base64 */
 
 enum field {
     ID,
@@ -29,9 +27,20 @@ enum field {
 _Static_assert(FIELDS == BI_WORK_METADATA_COUNT, "one line per field");
 
 static const char *const names[FIELDS + 1] = {
-    "BIDE_ID",          "BIDE_TOPIC",  "BIDE_TOKEN",      "BIDE_ATTEMPT",  "BIDE_LAST",
-    "BIDE_PRIORITY",    "BIDE_TTR_MS", "BIDE_CREATED_MS", "BIDE_RESERVES", "BIDE_FAILURES",
-    "BIDE_MAX_RETRIES", "BIDE_KEY",    "BIDE_KEY_BASE64", "BIDE_URL" /* not of a job */
+    [ID] = "BIDE_ID",
+    [TOPIC] = "BIDE_TOPIC",
+    [TOKEN] = "BIDE_TOKEN",
+    [ATTEMPT] = "BIDE_ATTEMPT",
+    [LAST] = "BIDE_LAST",
+    [PRIORITY] = "BIDE_PRIORITY",
+    [TTR_MS] = "BIDE_TTR_MS",
+    [CREATED_MS] = "BIDE_CREATED_MS",
+    [RESERVES] = "BIDE_RESERVES",
+    [FAILURES] = "BIDE_FAILURES",
+    [MAX_RETRIES] = "BIDE_MAX_RETRIES",
+    [KEY] = "BIDE_KEY",
+    [KEY_BASE64] = "BIDE_KEY_BASE64",
+    [FIELDS] = "BIDE_URL", /* not of a job */
 };
 
 /* Can the key be a value as it is? header: visible ASCII with spaces only inside, else any text
@@ -50,13 +59,17 @@ static bool is_text(const bide_job *job, bool header)
 static void make_header_name(char *line)
 {
     for (char *at = line + 1; *at != ':'; at++)
-        *at = (char)(*at == '_' ? '-' : at[-1] == '-' ? *at : tolower((unsigned char)*at));
+        if (*at == '_')
+            *at = '-';
+        else if (at[-1] != '-' && *at >= 'A' && *at <= 'Z')
+            *at = (char)(*at - 'A' + 'a');
 }
 
 size_t bi_work_metadata_format(const bide_context *context, bool header,
                                char (*lines)[BI_WORK_METADATA_SIZE])
 {
     const bide_job *job = bide_context_job(context);
+    bool key_fits = job->key_size <= BIDE_KEY_MAX; /* the key of a faulty server may not */
     bool key_is_text = is_text(job, header);
     const long long numbers[FIELDS] = {
         [ID] = (long long)job->id,
@@ -72,14 +85,13 @@ size_t bi_work_metadata_format(const bide_context *context, bool header,
     };
     size_t count = 0;
 
-    assert(bi_base64_encoded_size(job->key_size) < VALUE_SIZE);
     for (int i = 0; i < FIELDS; i++) {
         char value[VALUE_SIZE] = "";
         if (i == TOPIC)
             snprintf(value, sizeof(value), "%s", job->topic);
-        else if (i == KEY && key_is_text)
+        else if (i == KEY && key_fits && key_is_text)
             snprintf(value, sizeof(value), "%.*s", (int)job->key_size, (const char *)job->key);
-        else if (i == KEY_BASE64 && !key_is_text)
+        else if (i == KEY_BASE64 && key_fits && !key_is_text)
             bi_base64_encode(job->key, job->key_size, value);
         else if (i < KEY && numbers[i] >= 0)
             snprintf(value, sizeof(value), "%lld", numbers[i]);
