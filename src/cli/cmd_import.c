@@ -104,10 +104,11 @@ static void on_restored(void *user, struct op_slot *slot)
     bool fatal = bi_cli_is_fatal(code);
 
     free_line_refs(slot->extra);
+    bool stored_or_reported = code == BIDE_OK || (!fatal && in->exit == BI_EXIT_OK);
     bi_input_add_outcome(&in->line_status, slot->number,
                          code == BIDE_EUNKNOWN ? BI_LINE_UNKNOWN
-                         : fatal               ? BI_LINE_NOT_STORED
-                                               : BI_LINE_DONE);
+                         : stored_or_reported  ? BI_LINE_DONE
+                                               : BI_LINE_NOT_STORED);
     in->jobs += code == BIDE_OK;
 
     /* After a fatal error the ops in flight fail, too; only the first is reported. */

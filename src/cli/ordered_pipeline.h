@@ -13,7 +13,7 @@
  *            callback returns. The job of the slot is cleared then, so the arguments of a restore may
  *            point to it. The op keeps its results until the slot is used again.
  * Cost       At most BI_ORDERED_PIPELINE_SLOTS ops and BI_ORDERED_PIPELINE_BYTES bytes, or one larger
- *            op.
+ *            op. The bytes are those that the caller stated when it got the slot.
  */
 #ifndef BI_ORDERED_PIPELINE_H
 #define BI_ORDERED_PIPELINE_H

@@ -189,7 +189,9 @@ static void report_item(struct put_run *run, const bide_op *op, size_t index, ui
         return;
     }
     bi_progress_end(&run->progress);
-    if (code == BIDE_PENDING || bi_cli_is_fatal(code))
+    /* After a failure of all puts, a refused line is put again by the rest that the user continues with,
+     * and is reported then. */
+    if (code == BIDE_PENDING || run->failed || bi_cli_is_fatal(code))
         report_failure(run, number, code, error);
     else
         report_refusal(run, number, item, error);
@@ -229,7 +231,8 @@ static struct batch *get_batch(struct put_run *run, size_t size)
     if (batch == NULL)
         return NULL;
 
-    /* At most three other batches are in flight: more do not make it faster. */
+    /* At most three other batches are in flight: more do not make it faster. The size of this one is not
+     * known yet, so each counts as a quarter, although it may grow to BIDE_BATCH_BYTES. */
     size_t share = BI_ORDERED_PIPELINE_BYTES / 4;
     slot = bi_ordered_pipeline_get_slot(run->pipeline, size > share ? size : share);
     slot->extra = batch;

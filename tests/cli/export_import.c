@@ -269,6 +269,27 @@ static void overlong_first_line_is_not_read_to_its_end(void)
     HAS(child->err, "line 1: not a JSON object");
 }
 
+/* A refused line behind a failure of all jobs is neither imported nor reported yet. */
+static void refused_line_after_a_failure_is_not_imported(void)
+{
+    static char text[70300];
+    if (place_kind != AT_MEMORY && place_kind != AT_SERVED_FILE)
+        return;
+    size_t size =
+        (size_t)sprintf(text, "{\"topic\":\"a\",\"body\":\"1\"}\n{\"topic\":\"a\",\"body\":\"");
+    memset(text + size, 'x', 70000);
+    strcpy(text + size + 70000, "\"}\n{\"topic\":\"a\",\"body\":\"3\"}\n");
+    bide *queue = open_test_queue();
+    OK(bide_drain(queue, true));
+    OK(bide_close(queue));
+
+    struct child *child = run_expect_input(ANY_CODE, text, "import", "-");
+    CHECK(child->code != 0 && child->code != 7);
+    HAS(child->err, "line 1: ");
+    LACKS(child->err, "is stored");
+    HAS(child->err, "continue with: bide import --from-line 1");
+}
+
 static void leading_blanks_are_ignored(void)
 {
     struct child *child = begin("import", "-", NULL);
@@ -446,6 +467,7 @@ static const struct test tests[] = {
     TEST(import_of_a_stream_stops_at_an_invalid_line),
     TEST(overlong_line_is_not_read_to_its_end),
     TEST(overlong_first_line_is_not_read_to_its_end),
+    TEST(refused_line_after_a_failure_is_not_imported),
     TEST(leading_blanks_are_ignored),
     TEST(invalid_file_imports_nothing),
     TEST(truncated_export_is_rejected),

@@ -92,6 +92,28 @@ static void draining_queue_ends_a_put_of_lines(void)
     EQ(count_jobs("t", BIDE_STATE_READY), 1);
 }
 
+/* A refused line behind the failure is put again by the rest: it is neither done nor reported yet. */
+static void put_that_failed_can_be_continued_before_a_refused_line(void)
+{
+    static char text[70100];
+    if (!passes_leases())
+        return;
+    memset(text, 'x', sizeof(text));
+    memcpy(text, "first\n", 6);
+    memcpy(text + 70000, "\nthird\n", 8);
+    bide *queue = open_test_queue();
+    OK(bide_drain(queue, true));
+    OK(bide_close(queue));
+
+    struct child *child = run_expect_input(ANY_CODE, text, "put", "t", "--lines");
+    CHECK(child->code != 0 && child->code != 7);
+    HAS(child->err, "line 1: ");
+    LACKS(child->err, "line 2: ");
+    HAS(child->err, "nothing of standard input is stored");
+    LACKS(child->err, "refused");
+    LACKS(child->err, "Check which jobs are stored");
+}
+
 static void interrupt_ends_a_put_whose_input_idles(void)
 {
     struct child *child = begin("put", "t", "--lines", "--ids", NULL);
@@ -123,6 +145,7 @@ static const struct test tests[] = {
     TEST(unreadable_input_is_a_failure_and_not_a_usage_error),
     TEST(unreadable_file_does_not_affect_other_files_of_lines),
     TEST(draining_queue_ends_a_put_of_lines),
+    TEST(put_that_failed_can_be_continued_before_a_refused_line),
     TEST(interrupt_ends_a_put_whose_input_idles),
     TEST(long_lines_are_split_into_batches),
 };
