@@ -69,25 +69,48 @@ static bool parse_number(struct put_parser *parser, const struct field *field, v
     return true;
 }
 
-/* A string as a flag takes it: a duration, or a date and time. */
-static bool parse_time(struct put_parser *parser, const struct field *field, void *value,
-                       const json_t *json, char *error)
+/* A string as a flag takes it: a date and time if is_moment, otherwise a duration. */
+static bool parse_time_text(const struct put_parser *parser, bool is_moment, const json_t *json,
+                            int64_t *ms, char *error)
 {
     char reason[BI_ERRMSG_SIZE];
     const char *text = json_string_value(json);
-    int64_t *ms = value;
 
     if (text == NULL)
         return bi_errmsg_set(error, "must be a string");
     if (strlen(text) != json_string_length(json))
         return bi_errmsg_set(error, "contains a NUL");
-    bool is_moment = strcmp(field->name, "at") == 0 || strcmp(field->name, "expires") == 0;
     bool good = is_moment ? bi_datetime_parse(text, &bi_calendar_local, parser->now_ms, ms, reason)
                           : bi_duration_parse(text, ms, reason);
     if (!good)
         return bi_errmsg_set(error, "is \"%.100s\", which %.300s", text, reason);
-    if (strcmp(field->name, "expires_in") == 0)
-        *ms += parser->now_ms;
+    return *ms <= BIDE_TIMESTAMP_MAX_MS || bi_errmsg_set(error, "is too far away");
+}
+
+static bool parse_duration(struct put_parser *parser, const struct field *field, void *value,
+                           const json_t *json, char *error)
+{
+    (void)field;
+    return parse_time_text(parser, false, json, value, error);
+}
+
+static bool parse_moment(struct put_parser *parser, const struct field *field, void *value,
+                         const json_t *json, char *error)
+{
+    (void)field;
+    return parse_time_text(parser, true, json, value, error);
+}
+
+/* A duration from now; stored as a moment. */
+static bool parse_moment_in(struct put_parser *parser, const struct field *field, void *value,
+                            const json_t *json, char *error)
+{
+    int64_t *ms = value;
+
+    (void)field;
+    if (!parse_time_text(parser, false, json, ms, error))
+        return false;
+    *ms += parser->now_ms;
     return *ms <= BIDE_TIMESTAMP_MAX_MS || bi_errmsg_set(error, "is too far away");
 }
 
@@ -132,12 +155,22 @@ static bool parse_key(struct put_parser *parser, const struct field *field, void
 {
     struct put_json *line = parser->line;
     bide_slice *key = value;
+
+    (void)field;
+    key->data = line->key;
+    return copy_string(json, line->key, BIDE_KEY_MAX, &key->size, error);
+}
+
+static bool parse_key_base64(struct put_parser *parser, const struct field *field, void *value,
+                             const json_t *json, char *error)
+{
+    struct put_json *line = parser->line;
+    bide_slice *key = value;
     const char *text = json_string_value(json);
     size_t length = json_string_length(json);
 
+    (void)field;
     key->data = line->key;
-    if (strcmp(field->name, "key") == 0)
-        return copy_string(json, line->key, BIDE_KEY_MAX, &key->size, error);
     bool sized = text != NULL && bi_base64_decoded_size(text, length, &key->size);
     if (sized && (key->size == 0 || key->size > BIDE_KEY_MAX))
         return bi_errmsg_set(error, "must have 1 to %d bytes", BIDE_KEY_MAX);
@@ -227,20 +260,20 @@ static const struct field fields[] = {
     {"topic", TOPIC, parse_topic, 0, 0, 0, 0},
     {"priority", PRIORITY, NUMBER(priority, 0, UINT32_MAX)},
     {"delay_ms", DUE, NUMBER(delay_ms, 0, BIDE_TIME_MAX_MS)},
-    {"delay", DUE, OTHER(parse_time, delay_ms)},
+    {"delay", DUE, OTHER(parse_duration, delay_ms)},
     {"run_at_ms", DUE, NUMBER(run_at_ms, 0, BIDE_TIMESTAMP_MAX_MS)},
-    {"at", DUE, OTHER(parse_time, run_at_ms)},
+    {"at", DUE, OTHER(parse_moment, run_at_ms)},
     {"ttr_ms", TTR, NUMBER(ttr_ms, 0, BIDE_TIME_MAX_MS)},
-    {"ttr", TTR, OTHER(parse_time, ttr_ms)},
+    {"ttr", TTR, OTHER(parse_duration, ttr_ms)},
     {"key", KEY, OTHER(parse_key, key)},
-    {"key_base64", KEY, OTHER(parse_key, key)},
+    {"key_base64", KEY, OTHER(parse_key_base64, key)},
     {"replace", CONFLICT, OTHER(parse_bool, conflict)},
     {"key_hold_retained", HOLD, OTHER(parse_bool, key_hold_retained)},
-    BI_JOB_EXT(EXT_FIELD){"backoff", OPTION_backoff_base, OTHER(parse_time, backoff_base_ms)},
-    {"backoff_max", OPTION_backoff_max, OTHER(parse_time, backoff_max_ms)},
-    {"expires", OPTION_expires_at, OTHER(parse_time, expires_at_ms)},
-    {"expires_in", OPTION_expires_at, OTHER(parse_time, expires_at_ms)},
-    {"retain", OPTION_retain, OTHER(parse_time, retain_ms)},
+    BI_JOB_EXT(EXT_FIELD){"backoff", OPTION_backoff_base, OTHER(parse_duration, backoff_base_ms)},
+    {"backoff_max", OPTION_backoff_max, OTHER(parse_duration, backoff_max_ms)},
+    {"expires", OPTION_expires_at, OTHER(parse_moment, expires_at_ms)},
+    {"expires_in", OPTION_expires_at, OTHER(parse_moment_in, expires_at_ms)},
+    {"retain", OPTION_retain, OTHER(parse_duration, retain_ms)},
 };
 
 static const struct field *find_field(const char *name, char *error)
