@@ -215,7 +215,7 @@ struct scan_run {
     struct job_scan *scan;
     bi_job_scan_visit *visit;
     void *user;
-    struct ordered_pipeline *ordered_pipeline;
+    struct ordered_pipeline *pipeline;
     struct progress progress;
     uint64_t visited, found;
     uint64_t empty;       /* beanstalkd: ids in a row without a job */
@@ -294,12 +294,12 @@ static void on_done(void *user, struct op_slot *slot)
 
 static void submit_peek(struct scan_run *scan_run, uint64_t id, size_t size)
 {
-    struct op_slot *slot = bi_ordered_pipeline_get_slot(scan_run->ordered_pipeline, size);
+    struct op_slot *slot = bi_ordered_pipeline_get_slot(scan_run->pipeline, size);
 
     slot->op.kind = BIDE_OP_PEEK;
     slot->op.query = (bide_query_args){.id = id, .job = &slot->job};
     slot->number = id;
-    bi_ordered_pipeline_submit(scan_run->ordered_pipeline);
+    bi_ordered_pipeline_submit(scan_run->pipeline);
     if (bi_interrupted() && scan_run->exit == BI_EXIT_OK)
         scan_run->exit = bi_interrupt_exit();
 }
@@ -327,8 +327,8 @@ int bi_job_scan_read(struct job_scan *scan, const char *label, bi_job_scan_visit
 {
     struct scan_run scan_run = {
         .scan = scan, .visit = visit, .user = user, .expected_size = (size_t)1 << 20};
-    scan_run.ordered_pipeline = bi_ordered_pipeline_new(scan->cli, scan->queue, on_done, &scan_run);
-    if (scan_run.ordered_pipeline == NULL)
+    scan_run.pipeline = bi_ordered_pipeline_new(scan->cli, scan->queue, on_done, &scan_run);
+    if (scan_run.pipeline == NULL)
         return BI_EXIT_FAILED;
 
     assert(scan->plain || scan->count <= scan->capacity);
@@ -343,7 +343,7 @@ int bi_job_scan_read(struct job_scan *scan, const char *label, bi_job_scan_visit
     }
 
     /* Waits for the peeks in flight, and visits their jobs. */
-    bi_ordered_pipeline_free(scan_run.ordered_pipeline);
+    bi_ordered_pipeline_free(scan_run.pipeline);
     bi_progress_end(&scan_run.progress);
     return scan_run.exit;
 }

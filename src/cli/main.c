@@ -183,10 +183,10 @@ static int print_info(const struct cli *cli)
 
 static int run(struct cli *cli)
 {
+    assert(cli->verb != NULL && cli->verb->run != NULL);
     unsigned traits = cli->verb->traits;
     int exit = cli->verb->check == NULL ? BI_EXIT_OK : cli->verb->check(cli);
 
-    assert(cli->verb != NULL && cli->verb->run != NULL);
     if (exit == BI_EXIT_OK && (traits & BI_VERB_NO_CONFIG) == 0)
         exit = bi_connect_load_config(cli);
     if (exit == BI_EXIT_OK && (traits & BI_VERB_NO_QUEUE) == 0)

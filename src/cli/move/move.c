@@ -147,15 +147,14 @@ static void on_copied(void *user, struct op_slot *slot)
 static void submit_copy(struct mover *mover, bide_job *job, size_t number)
 {
     char error[BI_ERRMSG_SIZE];
-    struct op_slot *slot =
-        bi_ordered_pipeline_get_slot(mover->ordered_pipeline, bi_job_scan_job_size(job));
+    struct op_slot *slot = bi_ordered_pipeline_get_slot(mover->pipeline, bi_job_scan_job_size(job));
 
     assert(mover->moved[number].status == MOVE_PENDING && mover->moved[number].id == job->id);
     slot->job = *job;
     slot->number = number;
     if (bi_transfer_build_op(&mover->restore_target, slot, error)) {
         memset(job, 0, sizeof(*job));
-        bi_ordered_pipeline_submit(mover->ordered_pipeline);
+        bi_ordered_pipeline_submit(mover->pipeline);
     } else {
         /* The slot was not submitted and will be reused: the caller still owns the job. */
         reject(mover, &mover->moved[number], BIDE_ENOTSUP, error);
@@ -190,13 +189,12 @@ static int copy_all(struct mover *mover)
     if (exit != BI_EXIT_OK)
         return exit;
 
-    mover->ordered_pipeline =
-        bi_ordered_pipeline_new(mover->cli, mover->to.queue, on_copied, mover);
-    if (mover->ordered_pipeline == NULL)
+    mover->pipeline = bi_ordered_pipeline_new(mover->cli, mover->to.queue, on_copied, mover);
+    if (mover->pipeline == NULL)
         return BI_EXIT_FAILED;
     exit = bi_job_scan_read(&mover->from, "copying", copy_job, mover);
-    bi_ordered_pipeline_free(mover->ordered_pipeline);
-    mover->ordered_pipeline = NULL;
+    bi_ordered_pipeline_free(mover->pipeline);
+    mover->pipeline = NULL;
     return mover->exit != BI_EXIT_OK ? mover->exit : exit;
 }
 
@@ -289,10 +287,10 @@ static void report_unproven(const struct mover *mover)
 /* Verifies the copy of each job that is in TO, or removes its original. */
 static int run_pass(struct mover *mover, bool removing)
 {
-    struct ordered_pipeline *ordered_pipeline =
+    struct ordered_pipeline *pipeline =
         bi_ordered_pipeline_new(mover->cli, removing ? mover->from.queue : mover->to.queue,
                                 removing ? on_deleted : on_peeked, mover);
-    if (ordered_pipeline == NULL)
+    if (pipeline == NULL)
         return BI_EXIT_FAILED;
 
     assert(mover->exit == BI_EXIT_OK);
@@ -307,8 +305,7 @@ static int run_pass(struct mover *mover, bool removing)
             continue;
         }
 
-        struct op_slot *slot =
-            bi_ordered_pipeline_get_slot(ordered_pipeline, removing ? 0 : moved->size);
+        struct op_slot *slot = bi_ordered_pipeline_get_slot(pipeline, removing ? 0 : moved->size);
         slot->number = i;
         slot->op.kind = removing ? BIDE_OP_DELETE : BIDE_OP_PEEK;
         assert(!removing || moved->verified);
@@ -316,11 +313,11 @@ static int run_pass(struct mover *mover, bool removing)
             slot->op.lease = (bide_lease_args){.id = moved->id};
         else
             slot->op.query = (bide_query_args){.id = moved->target_id, .job = &slot->job};
-        bi_ordered_pipeline_submit(ordered_pipeline);
+        bi_ordered_pipeline_submit(pipeline);
         if (bi_interrupted() && mover->exit == BI_EXIT_OK)
             mover->exit = bi_interrupt_exit();
     }
-    bi_ordered_pipeline_free(ordered_pipeline);
+    bi_ordered_pipeline_free(pipeline);
     bi_progress_end(&mover->progress);
     return mover->exit;
 }

@@ -56,7 +56,7 @@ struct mover {
     struct move_index index;
     struct moved *moved; /* in the order of their ids */
     size_t count, capacity;
-    struct ordered_pipeline *ordered_pipeline;
+    struct ordered_pipeline *pipeline;
     struct progress progress;
     int exit; /* the first failure that ends the move, or BI_EXIT_OK */
 
