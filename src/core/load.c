@@ -49,11 +49,15 @@ static bool is_valid(const struct core *core, const struct bi_image *image)
 {
     bide_slice topic = {image->topic, strnlen(image->topic, sizeof(image->topic))};
 
-    /* A reserved job is stored as ready; only a lease that outlives the process has a token. */
+    /* A reserved job is stored as ready; only a lease that outlives the process has a token. A
+     * buried or done job has an ext, on which its list and its timer depend. */
     return image->id > 0 && image->id <= BIDE_ID_MAX && bi_topic_name_valid(topic) &&
            image->state >= BIDE_STATE_DELAYED && image->state <= BIDE_STATE_DONE &&
-           image->state != BIDE_STATE_RESERVED && image->ttr > 0 && image->created > 0 &&
-           times_are_valid(image) && image->bury_order < core->first_order &&
+           image->state != BIDE_STATE_RESERVED &&
+           (!image->plain || image->state == BIDE_STATE_READY ||
+            image->state == BIDE_STATE_DELAYED) &&
+           image->ttr > 0 && image->created > 0 && times_are_valid(image) &&
+           image->bury_order < core->first_order &&
            (image->token == 0 ||
             (image->token < core->first_order && image->state == BIDE_STATE_READY)) &&
            bi_job_lookup(core, image->id) == NULL;

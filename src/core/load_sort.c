@@ -59,8 +59,8 @@ bool bi_load_sort_collect(struct core *core, struct bi_load_sort *sort, unsigned
         for (; ref != 0; ref = job_at(core, ref)->link) {
             const struct job *job = job_at(core, ref);
             /* A job that entered its state after collecting began is in the right position. */
-            bool loaded = bi_job_list_order(core, job) < sort->limits[job->state];
-            if ((core->unsorted_states & 1u << job->state) != 0 && loaded &&
+            if ((core->unsorted_states & 1u << job->state) != 0 &&
+                bi_job_list_order(core, job) < sort->limits[job->state] &&
                 !add_entry(core, sort, job))
                 sort->failed = true;
         }

@@ -146,6 +146,38 @@ static void row_with_an_invalid_topic_is_quarantined(void)
     try_rows(changes, COUNT(changes));
 }
 
+/* Job 1 is buried and job 2 done. Job 3 became ready again after job 4, so that the list of ready
+ * jobs has to be sorted after the load. */
+static void make_jobs_of_several_states(void)
+{
+    bide *queue = open_jobs("");
+    bide_job job;
+    for (int i = 1; i <= 4; i++)
+        OK(bide_put(queue, i < 3 ? "finished" : "work", "body", 4, NULL, NULL));
+    OK(bide_bury(queue, 1, 0, BIDE_KEEP, "set aside"));
+    OK(bide_done(queue, 2, 0, "result", 6, 3600 * 1000));
+    OK(bide_reserve(queue, "work", 0, &job));
+    EQ(job.id, 3);
+    OK(bide_release(queue, job.id, job.token, BIDE_KEEP, 0));
+    bide_job_clear(&job);
+    OK(bide_close(queue));
+}
+
+/* The flag says that the columns of history are in use: a finished job has a history. */
+static void finished_row_without_the_flag_of_a_history_is_quarantined(void)
+{
+    for (int id = 1; id <= 2; id++) {
+        begin_case();
+        make_jobs_of_several_states();
+        SQL(test_path("jobs.db"), "UPDATE job SET flags=NULL WHERE id=%d", id);
+        bide_recovery recovery = {.failed = 0};
+        OK(bide_close(open_url_at(HERE, url_of("jobs.db", ""), &recovery)));
+        EQ(recovery.failed, 1);
+        EQ(recovery.loaded, 3);
+        EQ(NUMBER(test_path("jobs.db"), "SELECT id FROM damaged"), id);
+    }
+}
+
 /* ---- numbers that are out of the way ---- */
 
 /* The job may be there, with a value that makes sense, or be set aside; nothing else suffers. */
@@ -301,10 +333,15 @@ static void damaged_limits_do_not_stop_the_rest(void)
 }
 
 static const struct test tests[] = {
-    TEST(rows_with_unassigned_ids_are_quarantined),   TEST(invalid_rows_are_quarantined),
-    TEST(row_with_an_invalid_topic_is_quarantined),   TEST(odd_numbers_in_rows_are_harmless),
-    TEST(two_rows_with_one_key_do_not_stop_the_rest), TEST(a_row_with_an_impossible_id_is_counted),
-    TEST(a_damaged_pause_pauses_no_other_topic),      TEST(damaged_pauses_do_not_stop_the_rest),
+    TEST(rows_with_unassigned_ids_are_quarantined),
+    TEST(invalid_rows_are_quarantined),
+    TEST(row_with_an_invalid_topic_is_quarantined),
+    TEST(odd_numbers_in_rows_are_harmless),
+    TEST(two_rows_with_one_key_do_not_stop_the_rest),
+    TEST(a_row_with_an_impossible_id_is_counted),
+    TEST(a_damaged_pause_pauses_no_other_topic),
+    TEST(damaged_pauses_do_not_stop_the_rest),
     TEST(damaged_limits_do_not_stop_the_rest),
+    TEST(finished_row_without_the_flag_of_a_history_is_quarantined),
 };
 const struct theme damage_theme = {"damaged_rows", tests, COUNT(tests)};

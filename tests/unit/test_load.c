@@ -119,7 +119,7 @@ static void invalid_image_is_rejected_and_changes_nothing(void **state)
     struct bi_image first = image_of(1);
     assert_int_equal(load(&first), BIDE_OK);
     uint64_t before = bi_core_check_hash(w.core);
-    struct bi_image bad[8];
+    struct bi_image bad[10];
     for (size_t i = 0; i < COUNT_OF(bad); i++)
         bad[i] = image_of(50);
     bad[0].id = 0;
@@ -130,6 +130,9 @@ static void invalid_image_is_rejected_and_changes_nothing(void **state)
     bad[5].topic[0] = 0;
     memset(bad[6].topic, 'x', sizeof(bad[6].topic)); /* no end */
     bad[7].ttr = 0;
+    bad[8].state = BIDE_STATE_BURIED;
+    bad[9].state = BIDE_STATE_DONE;
+    bad[8].plain = bad[9].plain = true; /* these states need an ext */
     for (size_t i = 0; i < COUNT_OF(bad); i++) {
         assert_int_equal(load(&bad[i]), BIDE_EINVAL);
         assert_int_equal(bi_core_check_hash(w.core), before);
