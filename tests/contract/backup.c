@@ -122,10 +122,13 @@ static void copy_never_overwrites_a_file(void)
     CHECK(rmdir(file) == 0);
     OK(bide_backup(queue, file));
     CODE(bide_backup(queue, file), BIDE_EINVAL);
-    EQ(stats_of(open_copy(file)).jobs.ready, 1);
+
+    bide *copy = open_copy(file);
+    CODE(bide_backup(copy, file), BIDE_EINVAL); /* its own file */
+    EQ(stats_of(copy).jobs.ready, 1);
 }
 
-/* Nor what lies beside it; and what would be taken for a part of it keeps it from being made. */
+/* A file that would be taken for a part of the copy prevents the copy. */
 static void copy_never_overwrites_files_beside_it(void)
 {
     static const char *const ends[] = {"-part", ".part", "-wal", "-journal"};

@@ -155,6 +155,15 @@ static void socket_listens_and_is_nonblocking(void **state)
     assert_int_equal(errno, EAGAIN);
 }
 
+static void localhost_may_have_several_addresses_and_is_local(void **state)
+{
+    (void)state;
+    open_one("localhost:0");
+    assert_true(listeners.count >= 1);
+    for (size_t i = 0; i < listeners.count; i++)
+        assert_true(listeners.list[i].is_local);
+}
+
 static void an_address_of_every_machine_is_not_local(void **state)
 {
     (void)state;
@@ -225,6 +234,7 @@ int main(void)
         cmocka_unit_test(invalid_address_is_rejected),
         cmocka_unit_test(the_address_of_beanstalkd_has_host_and_port_apart),
         cmocka_unit_test_teardown(socket_listens_and_is_nonblocking, close_all),
+        cmocka_unit_test_teardown(localhost_may_have_several_addresses_and_is_local, close_all),
         cmocka_unit_test_teardown(an_address_of_every_machine_is_not_local, close_all),
         cmocka_unit_test_teardown(foreign_address_is_rejected, close_all),
         cmocka_unit_test_teardown(a_dangling_link_in_place_of_a_socket_is_left_alone, close_all),
