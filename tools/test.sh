@@ -29,7 +29,7 @@ sim         600  simulator, 1.2 million steps
 fault       800  loss of power, failing and full disks, kill -9
 wire        600  transcripts of the protocol, on bided and on beanstalkd
 differ      600  random commands to bided and to beanstalkd
-fuzz        800  every fuzz target for 10 seconds
+fuzz        800  every fuzz target for 5 seconds
 serverbench 300  the benchmarks of servers, workers and attacks run
 interop     480  clients of Ruby, PHP and Node.js; the library and beanstalkd
 operation   600  bided as a program: flags, file, sockets, signals, log, privileges
@@ -42,7 +42,8 @@ tsan       1800  unit, contract, tasks, operation, robust, taskfault with the th
 '
 urls='memory: memory:?ticker=wheel sqlite: sqlite:?sync=off&cache_bytes=1&batch_jobs=7
     beanstalk: beanstalk:?behind=sqlite&sync=off'
-sanitized_urls='memory: sqlite:?sync=off&cache_bytes=1&batch_jobs=7 beanstalk:'
+tsan_urls='memory: sqlite:?sync=off&cache_bytes=1&batch_jobs=7 beanstalk:'
+asan_urls='sqlite:?sync=off&cache_bytes=1&batch_jobs=7 beanstalk:' # whose server is in memory
 
 # Counting. A step appends lines "passed failed" to the file $counts.
 
@@ -126,9 +127,11 @@ build() { # name compiler option...
 
 # clang builds only with a sanitizer: no other programs of clang are run.
 build_gcc() { build gcc gcc; }
-build_asan() { build asan clang -Db_sanitize=address,undefined -Db_lundef=false; }
-build_tsan() {
-    build tsan clang -Db_sanitize=thread -Db_lundef=false -Dbench=false -Dexamples=false
+build_asan() { build_sanitized asan address,undefined; }
+build_tsan() { build_sanitized tsan thread; }
+build_sanitized() { # name sanitizers
+    build "$1" clang -Db_sanitize="$2" -Db_lundef=false -Doptimization=1 -Dbench=false \
+        -Dexamples=false
 }
 
 # Running the programs of one build directory. The sanitizers of clang 14 may fail with address
@@ -213,7 +216,7 @@ step_tasks() { build_gcc && begin_suite build-gcc tasks $urls && wait; }
 step_examples() { build_gcc && check_counted tools/check-examples.sh build-gcc; }
 step_fault() { build_gcc && begin_fault build-gcc 40 && wait; }
 
-step_fuzz() { check_counted tools/fuzz.sh 10; }
+step_fuzz() { check_counted tools/fuzz.sh 5; }
 
 step_wire() {
     build_gcc || return 1
@@ -296,12 +299,12 @@ step_asan() {
     # The longest first.
     begin_fault build-asan 10
     # shellcheck disable=SC2086
-    begin_suite build-asan contract $sanitized_urls
+    begin_suite build-asan contract $asan_urls
     begin run_robust build-asan 5 --memory-mib 2048 --timeout 240
     begin_parts build-asan/taskfault --server build-asan/bided
     begin_parts build-asan/cli --at bided # every verb; starting a process is dear here
     # shellcheck disable=SC2086
-    begin_suite build-asan tasks $sanitized_urls
+    begin_suite build-asan tasks $asan_urls
     begin check_counted "${run[@]}" build-asan/operation --timeout 240
     begin check_counted "${run[@]}" build-asan/wire --server 'build-asan/bided --url memory:' \
         --deliver burst
@@ -325,11 +328,11 @@ step_tsan() {
     build_tsan || return 1
     plain_memory
     # shellcheck disable=SC2086
-    begin_suite build-tsan contract $sanitized_urls
+    begin_suite build-tsan contract $tsan_urls
     begin run_robust build-tsan 5 --memory-mib 2048 --timeout 240
     begin_parts build-tsan/taskfault --server build-tsan/bided
     # shellcheck disable=SC2086
-    begin_suite build-tsan tasks $sanitized_urls
+    begin_suite build-tsan tasks $tsan_urls
     begin check_counted "${run[@]}" build-tsan/operation --timeout 240
     begin_unit build-tsan
     wait

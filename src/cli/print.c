@@ -289,8 +289,9 @@ struct text bi_text_size(uint64_t bytes)
 
 struct text bi_text_jobs(uint64_t count)
 {
-    struct text text = bi_text_number(count);
-    strcat(text.s, count == 1 ? " job" : " jobs");
+    struct text text;
+    snprintf(text.s, sizeof(text.s), "%.26s %s", bi_text_number(count).s,
+             count == 1 ? "job" : "jobs");
     return text;
 }
 

@@ -60,7 +60,7 @@ static void draw_line(struct progress *progress, const char *line, int64_t now)
 
 static void draw(struct progress *progress, int64_t now)
 {
-    char bar[64] = "", of[96] = "", left[96], line[400];
+    char bar[64] = "", of[96] = "", left[96], line[512];
     double rate = (double)progress->done * 1e6 / (double)(now - progress->began_us + 1);
 
     if (progress->total > 0) {

@@ -350,6 +350,7 @@ static void add_json(struct put_run *run, uint64_t number, bide_slice text)
     bool good = json != NULL
                     ? bi_put_json_parse(text, &run->options, bi_clock_wall() / 1000, json, error)
                     : bi_errmsg_set(error, "%s", bide_code_text(BIDE_ENOMEM));
+    assert(json != NULL || !good);
 
     if (good && json->topic_size == 0 && run->topic.size == 0) {
         bide_buf_unref(json->body);

@@ -61,9 +61,11 @@
 #define TOPICS(member)             FIELD(topics, OFFSET(member), 0, 0, BIDE_RESERVE_TOPICS, NULL)
 #define SPACE(member, of)          FIELD(space, OFFSET(member), 0, 0, 0, &(of))
 #define ONE(member, of)            FIELD(one, OFFSET(member), 0, 0, 0, &(of))
+/* NOLINTBEGIN(bugprone-macro-parentheses): args is a member */
 #define ITEMS(args, of) \
     FIELD(items, OFFSET(args.items), OFFSET(args.count), 0, BIDE_BATCH_JOBS, &(of))
 #define OUTCOMES(args, of) FIELD(outcomes, OFFSET(args.items), OFFSET(args.count), 0, 0, &(of))
+/* NOLINTEND(bugprone-macro-parentheses) */
 #define ROOM(member, max_at, max_items, of) \
     FIELD(room, OFFSET(member), 0, OFFSET(max_at), max_items, &(of))
 #define LIST(member, count_at, max_at, min, of) \
@@ -235,8 +237,10 @@ static void undo_list(bide_op *op)
 #define CHECK(name) .check = bi_op_check_##name
 #define RULES(...)  .rules = (const struct op_rule[]){__VA_ARGS__, {NULL, NULL, 0}}
 #define NO_RULES    .rules = (const struct op_rule[]){{NULL, NULL, 0}}
+/* NOLINTBEGIN(bugprone-macro-parentheses): args is a member */
 #define LIST_RULES(args) \
     RULES(RULE(pointer, "items", args.items), RULE(count, "count", args.count))
+/* NOLINTEND(bugprone-macro-parentheses) */
 #define RULE(rule, what, member) {bi_op_check_##rule, what, offsetof(bide_op, member)}
 #define FLAGS(bits)   .flags = (bits)
 #define ARGS(...)     .args = &(const struct layout){FIELDS(__VA_ARGS__)}

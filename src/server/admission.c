@@ -247,6 +247,7 @@ static void unlink_pending(struct conn *conn)
     if (!bi_conn_is_in(conn, LIST_PENDING))
         return;
 
+    assert(conn->admission.peer != NULL);
     assert(admission->pending_count > 0 && conn->admission.peer->pending > 0);
     bi_conn_dequeue(conn, LIST_PENDING);
     admission->pending_count--;

@@ -247,15 +247,15 @@ static bool set_auth_secret(struct config *config, const struct setting *setting
     }
 
 /* The columns of a row whose value is stored in a member of struct config. */
-#define MEMBER(set_, member)                                \
-    .set = set_, .offset = offsetof(struct config, member), \
+#define MEMBER(set_, member)                                  \
+    .set = (set_), .offset = offsetof(struct config, member), \
     .width = sizeof(((struct config *)0)->member)
 #define COUNT(member, min_, max_) \
-    MEMBER(set_number, limits.member), .unit = BI_OPTION_COUNT, .min = min_, .max = max_
+    MEMBER(set_number, limits.member), .unit = BI_OPTION_COUNT, .min = (min_), .max = (max_)
 #define BYTES(member) MEMBER(set_number, limits.member), .unit = BI_OPTION_BYTES, .max = INT64_MAX
 #define DURATION(member) \
     MEMBER(set_number, limits.member), .unit = BI_OPTION_DURATION, .max = BIDE_TIME_MAX_MS
-#define WORD(member, words_, takes_) MEMBER(set_word, member), .words = words_, .takes = takes_
+#define WORD(member, words_, takes_) MEMBER(set_word, member), .words = (words_), .takes = (takes_)
 
 static const struct setting table[] = {
     {"url", GROUP_STORAGE, "URL", NULL,
