@@ -58,6 +58,28 @@ static void the_latest_of_a_tag_is_found(void **state)
     assert_null(bi_tag_table_find(&table, 7));
 }
 
+/* A search that visited an older link would return it: the test gives these links the tag that is
+ * searched. Of so many tags, some share the bucket. */
+static void a_search_does_not_visit_older_links_of_another_tag(void **state)
+{
+    (void)state;
+    enum { ALIKE = 5, OTHERS = 1000 };
+    struct tag_link links[ALIKE] = {{0}};
+    for (int i = 0; i < ALIKE; i++)
+        assert_true(bi_tag_table_add(&table, &links[i], 7));
+
+    for (uint64_t other = 8; other < 8 + OTHERS; other++) {
+        for (int i = 0; i < ALIKE - 1; i++)
+            links[i].tag = other;
+        assert_null(bi_tag_table_find(&table, other));
+    }
+
+    for (int i = 0; i < ALIKE; i++) {
+        links[i].tag = 7;
+        bi_tag_table_remove(&table, &links[i]);
+    }
+}
+
 /* So many links that the table grows and shrinks, of few tags. */
 static void tag_table_matches_a_naive_model(void **state)
 {
@@ -112,6 +134,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(empty_table_finds_nothing),
         TEST(the_latest_of_a_tag_is_found),
+        TEST(a_search_does_not_visit_older_links_of_another_tag),
         TEST(tag_table_matches_a_naive_model),
         TEST(every_table_has_a_secret_of_its_own),
     };

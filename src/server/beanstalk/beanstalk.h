@@ -32,7 +32,6 @@ STAILQ_HEAD(unsent_queue, unsent_many);
 STAILQ_HEAD(rpc_queue, rpc);
 LIST_HEAD(rpc_list, rpc);
 LIST_HEAD(subscription_list, subscription);
-TAILQ_HEAD(tag_bucket, tag_link);
 
 /*
  * The pending and parked calls of a connection, by the tags that its client chose.
@@ -43,16 +42,18 @@ TAILQ_HEAD(tag_bucket, tag_link);
  *
  * Ownership  Links are embedded in the calls. An empty table may have no memory.
  * Failure    Only add can fail (out of memory); the links are then unchanged.
- * Cost       Add, find and remove O(1). Calls that share a tag are in one bucket, the latest first.
+ * Cost       Add, find and remove O(1), however many calls share a tag: only the latest is in the
+ *            bucket, the others are a list behind it.
  */
 struct tag_link {
     uint64_t tag;
-    bool linked;
-    TAILQ_ENTRY(tag_link) in_bucket;
+    struct tag_link *next;  /* in the bucket, if this is the latest of its tag; else NULL */
+    struct tag_link *older; /* the previous call with the same tag */
+    struct tag_link **from; /* the pointer to this link; NULL: not in a table */
 };
 
 struct tag_table {
-    struct tag_bucket *buckets;
+    struct tag_link **buckets;
     size_t room; /* buckets, a power of two, or 0 */
     size_t count;
     struct bi_hash_secret secret;

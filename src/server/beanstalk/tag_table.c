@@ -7,11 +7,31 @@
 #define BUCKETS_MIN  16
 #define BUCKETS_KEEP 64 /* an empty table with more frees them */
 
-static struct tag_bucket *bucket_of(const struct tag_table *table, uint64_t tag)
+static struct tag_link **bucket_of(const struct tag_table *table, uint64_t tag)
 {
     uint64_t hash = bi_keyed_hash_bytes(&table->secret, &tag, sizeof(tag));
     return &table->buckets[hash & (table->room - 1)];
 }
+
+/* Returns the pointer to the latest link of a tag, or to the NULL at the end of its bucket. */
+static struct tag_link **find_slot(const struct tag_table *table, uint64_t tag)
+{
+    struct tag_link **slot = bucket_of(table, tag);
+    while (*slot != NULL && (*slot)->tag != tag)
+        slot = &(*slot)->next;
+    return slot;
+}
+
+static void link_at(struct tag_link **slot, struct tag_link *link)
+{
+    link->next = *slot;
+    link->from = slot;
+    if (link->next != NULL)
+        link->next->from = &link->next;
+    *slot = link;
+}
+
+/* ---- buckets ---- */
 
 /* Doubles the buckets when there are as many links as buckets. */
 static bool make_room(struct tag_table *table)
@@ -21,21 +41,18 @@ static bool make_room(struct tag_table *table)
 
     struct tag_table larger = *table;
     larger.room = table->room == 0 ? BUCKETS_MIN : table->room * 2;
-    larger.buckets = malloc(larger.room * sizeof(*larger.buckets));
+    larger.buckets = calloc(larger.room, sizeof(struct tag_link *));
     if (larger.buckets == NULL)
         return table->room > 0; /* keeps working, with longer chains */
-    for (size_t i = 0; i < larger.room; i++)
-        TAILQ_INIT(&larger.buckets[i]);
     /* A table that was emptied and freed gets a new secret. */
     if (table->room == 0)
         bi_keyed_hash_generate_secret(&larger.secret);
 
     for (size_t i = 0; i < table->room; i++) {
-        struct tag_link *link;
-        while ((link = TAILQ_FIRST(&table->buckets[i])) != NULL) {
-            TAILQ_REMOVE(&table->buckets[i], link, in_bucket);
-            /* At the tail: links of one tag keep their order. */
-            TAILQ_INSERT_TAIL(bucket_of(&larger, link->tag), link, in_bucket);
+        for (struct tag_link *link = table->buckets[i]; link != NULL;) {
+            struct tag_link *next = link->next; /* link_at() overwrites it */
+            link_at(bucket_of(&larger, link->tag), link);
+            link = next;
         }
     }
 
@@ -44,40 +61,57 @@ static bool make_room(struct tag_table *table)
     return true;
 }
 
+/* ---- links ---- */
+
 bool bi_tag_table_add(struct tag_table *table, struct tag_link *link, uint64_t tag)
 {
-    assert(!link->linked);
+    assert(link->from == NULL);
     if (!make_room(table))
         return false;
 
+    struct tag_link **slot = find_slot(table, tag);
+    struct tag_link *older = *slot;
+    if (older != NULL) {
+        /* Only the latest link of a tag is in the bucket; the others are a list behind it. */
+        *slot = older->next;
+        if (older->next != NULL)
+            older->next->from = slot;
+        older->next = NULL;
+        older->from = &link->older;
+    }
+
     link->tag = tag;
-    link->linked = true;
-    TAILQ_INSERT_HEAD(bucket_of(table, tag), link, in_bucket);
+    link->older = older;
+    link_at(slot, link);
     table->count++;
     return true;
 }
 
 void bi_tag_table_remove(struct tag_table *table, struct tag_link *link)
 {
-    if (!link->linked)
+    if (link->from == NULL)
         return;
 
+    /* The previous link with the same tag takes its place: in the bucket if this one was the
+     * latest, else in the list behind a later one. Only a link in a bucket has a next. */
+    struct tag_link *successor = link->older != NULL ? link->older : link->next;
+    *link->from = successor;
+    if (successor != NULL)
+        successor->from = link->from;
+    if (link->older != NULL && link->next != NULL) {
+        successor->next = link->next;
+        successor->next->from = &successor->next;
+    }
+    link->from = NULL;
+
     assert(table->count > 0);
-    TAILQ_REMOVE(bucket_of(table, link->tag), link, in_bucket);
-    link->linked = false;
     if (--table->count == 0 && table->room > BUCKETS_KEEP)
         bi_tag_table_done(table);
 }
 
 struct tag_link *bi_tag_table_find(const struct tag_table *table, uint64_t tag)
 {
-    if (table->count == 0)
-        return NULL;
-
-    struct tag_link *link = TAILQ_FIRST(bucket_of(table, tag));
-    while (link != NULL && link->tag != tag)
-        link = TAILQ_NEXT(link, in_bucket);
-    return link;
+    return table->count == 0 ? NULL : *find_slot(table, tag);
 }
 
 void bi_tag_table_done(struct tag_table *table)
