@@ -15,6 +15,7 @@
 
 /* PIPE_BUF: longer writes to a pipe may be interleaved with those of other processes. */
 #define LINE_MAX_SIZE 4096
+#define LINE_END_MAX  3 /* "}, and the newline */
 
 struct line {
     size_t size;
@@ -33,17 +34,38 @@ static const struct {
 
 /* ---- lines ---- */
 
-/* Appends text, or drops it if it does not fit. Leaves room for the end of the line. */
-__attribute__((format(printf, 2, 3))) static void add(struct line *line, const char *format, ...)
+/* The room for text in front of the end of the line. */
+static size_t room_of(const struct line *line)
 {
-    size_t room = sizeof(line->text) - 4 - line->size;
+    return sizeof(line->text) - LINE_END_MAX - line->size;
+}
+
+/* Appends valid UTF-8. If it does not fit, it is cut between two characters; returns false then. */
+static bool append(struct line *line, const char *text, size_t size)
+{
+    size_t part = size, room = room_of(line);
+
+    if (part > room) {
+        part = room;
+        while (part > 0 && ((unsigned char)text[part] & 0xc0) == 0x80)
+            part--;
+    }
+    memcpy(line->text + line->size, text, part);
+    line->size += part;
+    return part == size;
+}
+
+/* Appends short text. Returns false if it does not fit; it is dropped then. */
+__attribute__((format(printf, 2, 3))) static bool add(struct line *line, const char *format, ...)
+{
+    char text[128];
     va_list args;
 
     va_start(args, format);
-    int size = vsnprintf(line->text + line->size, room, format, args);
+    int size = vsnprintf(text, sizeof(text), format, args);
     va_end(args);
-    if (size > 0 && (size_t)size < room)
-        line->size += (size_t)size;
+    assert(size >= 0 && (size_t)size < sizeof(text));
+    return (size_t)size <= room_of(line) && append(line, text, (size_t)size);
 }
 
 /* ASCII controls, and U+0080 to U+009F, which some terminals interpret like escape sequences. */
@@ -53,26 +75,41 @@ static bool is_control(const unsigned char *text)
            (text[0] == 0xc2 && text[1] >= 0x80 && text[1] < 0xa0);
 }
 
+/* Returns the size of a character that is written as it is, or 0. */
+static size_t plain_size(const unsigned char *at, const unsigned char *end, bool json)
+{
+    if (is_control(at) || (json && (*at == '"' || *at == '\\')))
+        return 0;
+    return bi_text_utf8_size(at, (size_t)(end - at));
+}
+
 /* Control characters and invalid bytes are written as \x1b, in JSON as \u001b. JSON must be valid
- * UTF-8, so an invalid byte becomes the replacement character. */
+ * UTF-8, so an invalid byte becomes the replacement character. The text ends where the line is
+ * full. */
 static void add_escaped(struct line *line, const char *text, bool json)
 {
     const unsigned char *at = (const unsigned char *)text, *end = at + strlen(text);
+    bool fits = true;
 
-    while (at < end) {
+    while (at < end && fits) {
+        const unsigned char *run = at;
+        for (size_t plain; at < end && (plain = plain_size(at, end, json)) > 0;)
+            at += plain;
+        fits = append(line, (const char *)run, (size_t)(at - run));
+        if (at == end || !fits)
+            break;
+
         size_t size = bi_text_utf8_size(at, (size_t)(end - at));
-
         if (json && (*at == '"' || *at == '\\'))
-            add(line, "\\%c", *at);
+            fits = add(line, "\\%c", *at);
         else if (json && is_control(at))
-            add(line, "\\u%04x", size == 2 ? at[1] : at[0]);
+            fits = add(line, "\\u%04x", size == 2 ? at[1] : at[0]);
         else if (json && size == 0)
-            add(line, "\\ufffd");
-        else if (size == 0 || is_control(at)) {
-            add(line, "\\x%02x", *at);
+            fits = add(line, "\\ufffd");
+        else {
+            fits = add(line, "\\x%02x", *at);
             size = 1; /* the other bytes of a control character are invalid by themselves */
-        } else
-            add(line, "%.*s", (int)size, (const char *)at);
+        }
         at += size > 0 ? size : 1;
     }
 }

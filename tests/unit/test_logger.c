@@ -131,6 +131,28 @@ static void a_long_line_is_cut_and_still_ends(void **state)
     assert_string_equal(line + size - 5, "\\\"\"}\n");
 }
 
+/* One byte is left where the line is full: neither half a character nor a later byte fills it. */
+static void a_long_line_is_cut_between_characters(void **state)
+{
+    (void)state;
+    enum { WIDE = 2500 };
+    char text[1 + 2 * WIDE + 2] = "a";
+    for (int i = 0; i < WIDE; i++)
+        memcpy(text + 1 + (size_t)2 * i, "\xc3\xa4", 2);
+    text[1 + 2 * WIDE] = 'x';
+
+    for (size_t skipped = 0; skipped < 2; skipped++) {
+        const char *message = skipped == 0 ? text : text + 1;
+        bi_logger_write(&logger, BIDE_LOG_INFO, message);
+        const char *line = take_text() + strlen("INFO  ");
+        size_t size = strlen(line) - 1;
+        assert_true(size > 3000 && size < 4096);
+        assert_int_equal(line[size], '\n');
+        assert_memory_equal(line, message, size);
+        assert_int_equal((size + skipped) % 2, 1);
+    }
+}
+
 static void stalled_reader_gets_the_count_of_lost_lines(void **state)
 {
     (void)state;
@@ -264,6 +286,7 @@ int main(void)
         TEST(unprintable_bytes_are_escaped_in_text),
         TEST(json_is_one_object_a_line_with_everything_escaped),
         TEST(a_long_line_is_cut_and_still_ends),
+        TEST(a_long_line_is_cut_between_characters),
         TEST(stalled_reader_gets_the_count_of_lost_lines),
         TEST(closed_reader_is_harmless),
         TEST(closed_descriptor_is_harmless),
