@@ -11,6 +11,7 @@
 #define CONNS_US     1000 /* of the slice of all ended connections in a turn, */
 #define DEFERRED_US  1000 /* and of that of the deferred leases */
 #define SLICE        256  /* deferred leases given back with one submit */
+#define BLOCK_SIZE   256  /* deferred leases in one allocation */
 #define DEFERRED_MAX ((size_t)1 << 20)
 #define RETRY_US     INT64_C(1000000) /* pause after a failure of the store */
 #define BUSY_MIN_US  INT64_C(1000)    /* first pause while the queue is full; it doubles, */
@@ -18,9 +19,15 @@
 
 /* A lease to give back when the queue is not throttled any more. */
 struct deferred_release {
-    struct deferred_release *next;
     uint64_t id, token;
     bool failed;
+};
+
+/* Deferred leases from `first` to `end`. Only the last block may have room behind its end. */
+struct release_block {
+    TAILQ_ENTRY(release_block) next;
+    size_t first, end;
+    struct deferred_release leases[BLOCK_SIZE];
 };
 
 /* ---- connections ---- */
@@ -76,29 +83,34 @@ void bi_release_continue(struct server *server)
 static void defer(struct server *server, struct deferred_release lease)
 {
     struct releases *releases = &server->releases;
+    struct release_block *block = TAILQ_LAST(&releases->blocks, release_blocks);
 
-    struct deferred_release *deferred =
-        releases->count < DEFERRED_MAX ? malloc(sizeof(*deferred)) : NULL;
-    if (deferred == NULL)
+    if (releases->count == DEFERRED_MAX)
         return;
-    *deferred = lease;
-    deferred->next = NULL;
-    *releases->last = deferred;
-    releases->last = &deferred->next;
+    if (block == NULL || block->end == BLOCK_SIZE) {
+        block = malloc(sizeof(*block));
+        if (block == NULL)
+            return;
+        block->first = block->end = 0;
+        TAILQ_INSERT_TAIL(&releases->blocks, block, next);
+    }
+
+    block->leases[block->end++] = lease;
     releases->count++;
 }
 
 /* Removes and returns the first of the deferred leases. */
 static struct deferred_release take_deferred(struct releases *releases)
 {
-    struct deferred_release *first = releases->first, lease = *first;
-    assert(releases->count > 0);
+    struct release_block *block = TAILQ_FIRST(&releases->blocks);
+    assert(releases->count > 0 && block->first < block->end);
 
-    releases->first = lease.next;
-    if (lease.next == NULL)
-        releases->last = &releases->first;
+    struct deferred_release lease = block->leases[block->first++];
     releases->count--;
-    free(first);
+    if (block->first == block->end) {
+        TAILQ_REMOVE(&releases->blocks, block, next);
+        free(block);
+    }
     return lease;
 }
 
@@ -250,7 +262,7 @@ void bi_release_init(struct server *server)
     const struct batch *batch = &server->batch;
 
     evtimer_assign(&releases->retry_timer, server->base, on_retry, server);
-    releases->last = &releases->first;
+    TAILQ_INIT(&releases->blocks);
 
     /* Releases alone must not throttle the clients; at least one is always allowed. */
     releases->in_flight_max = batch->bulk_uncommitted_max > batch->uncommitted_max / 2

@@ -26,17 +26,18 @@
 #include "server/schedule.h"
 
 #include <event2/event_struct.h>
+#include <sys/queue.h>
 
-struct deferred_release;
+TAILQ_HEAD(release_blocks, release_block);
 
 struct releases {
-    struct conn_queue conns;                /* ended, with more to release */
-    struct deferred_release *first, **last; /* leases to give back when the queue has room */
-    size_t count;                           /* of these */
-    int64_t retry_at;                       /* deferred releases wait until then, */
-    struct event retry_timer;               /* which wakes the loop */
-    int64_t busy_pause;                     /* last pause because of a full queue; 0: none */
-    uint64_t in_flight, in_flight_max;      /* leases being given back, and their limit */
+    struct conn_queue conns;           /* ended, with more to release */
+    struct release_blocks blocks;      /* leases to give back when the queue has room, */
+    size_t count;                      /* and how many */
+    int64_t retry_at;                  /* deferred releases wait until then, */
+    struct event retry_timer;          /* which wakes the loop */
+    int64_t busy_pause;                /* last pause because of a full queue; 0: none */
+    uint64_t in_flight, in_flight_max; /* leases being given back, and their limit */
 };
 
 /* Requires server->base and the limits of the batch. */
