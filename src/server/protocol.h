@@ -85,7 +85,8 @@ struct protocol {
     /* Gives back leases and all else that the connection holds, until `end`. True when nothing is
      * left. Called for a lingering connection, too: its unsent replies must stay. */
     bool (*release)(struct conn *conn, int64_t end);
-    /* Frees all that the connection holds, but gives no lease back: the time of a stop is over. */
+    /* Frees all that the connection holds: the time of a stop is over. Gives back no lease but
+     * those of unsent replies. */
     void (*discard)(struct conn *conn);
     /* The connection is about to be freed. */
     void (*forget)(struct conn *conn);

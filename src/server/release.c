@@ -275,12 +275,16 @@ void bi_release_done(struct server *server)
 {
     struct conn *conn;
 
-    /* Leases are not given back any more: the time of the stop is over. */
+    /* Leases of sessions are not given back any more: the time of the stop is over. */
     while ((conn = server->releases.conns.head) != NULL) {
         bi_conn_dequeue(conn, LIST_RELEASING);
         conn->protocol->discard(conn);
         free_conn(conn);
     }
+
+    /* Dropped replies give back their leases. A release that is rejected now is deferred once
+     * more. */
+    bi_batch_flush(server);
     while (server->releases.count > 0)
         take_deferred(&server->releases);
 }

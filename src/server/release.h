@@ -42,7 +42,8 @@ struct releases {
 
 /* Requires server->base and the limits of the batch. */
 void bi_release_init(struct server *server);
-/* Frees the connections that are not released and the deferred leases, and gives none back. */
+/* Frees the connections that are not released and flushes the batch, then frees the deferred leases.
+ * Of the leases that are left, only those of unsent replies may still be given back. */
 void bi_release_done(struct server *server);
 
 /* Begins to release what a connection holds that has ended, closed or lingering. A closed one is

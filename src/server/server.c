@@ -593,7 +593,6 @@ void bi_server_free(struct server *server)
         bi_acceptor_close_all(server);
         close_conns(server);
         bi_release_done(server);
-        bi_batch_flush(server);
     }
 
     for (size_t i = 0; i < server->protocol_count; i++)

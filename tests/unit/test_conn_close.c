@@ -193,6 +193,25 @@ static void release_rejected_by_a_full_queue_is_retried_after_growing_pauses(voi
         assert_true(attempted_at[i + 1] - attempted_at[i] >= INT64_C(1000) << i);
 }
 
+/* Its release is still in the batch when the server is freed. */
+static void lease_rejected_while_the_server_is_freed_is_not_kept(void **state)
+{
+    (void)state;
+    char error[BIDE_ERROR_SIZE];
+    struct server *server;
+    stub = stub_new();
+    struct server_settings settings = {.queue = &stub->queue};
+    assert_int_equal(bi_server_new(&settings, &server, error), BIDE_OK);
+    stub_rule(stub, BIDE_OP_GIVE_BACK, AT_ONCE, BIDE_EBUSY);
+    bi_release_lease(server, 1, TOKEN_OF(1), false);
+
+    bi_release_done(server);
+    assert_int_equal(stub_count(stub, BIDE_OP_GIVE_BACK, 1), 1);
+    assert_true(bi_release_is_complete(server));
+    bi_server_free(server);
+    stub_free(stub);
+}
+
 static void delete_of_a_closed_connection_is_retried_without_its_lost_lease(void **state)
 {
     (void)state;
@@ -317,6 +336,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(other_clients_are_answered_while_releases_are_pending),
         cmocka_unit_test(release_rejected_by_a_full_queue_is_retried_after_growing_pauses),
+        cmocka_unit_test(lease_rejected_while_the_server_is_freed_is_not_kept),
         cmocka_unit_test(delete_of_a_closed_connection_is_retried_without_its_lost_lease),
         cmocka_unit_test(ref_made_after_close_is_released),
         cmocka_unit_test(ref_that_failed_is_not_released),
