@@ -279,8 +279,9 @@ static int begin_waiting(struct core *core, bide_op *op, bide_reserve_args *args
         if (links[i].topic == NULL) /* an earlier entry may have created it */
             code = bi_topic_get(core, args->topics[i], core->limits.max_topics, &links[i].topic);
 
-    code = code != BIDE_OK ? bi_core_error_limit(core, op, code)
-                           : bi_waiter_add(core, op, args->timeout_ms, links, count);
+    bool created = code == BIDE_OK;
+    if (created)
+        code = bi_waiter_add(core, op, args->timeout_ms, links, count);
     struct waiter *waiter = op->private_.waiter;
     if (waiter != NULL) {
         waiter->args = args;
@@ -293,7 +294,9 @@ static int begin_waiting(struct core *core, bide_op *op, bide_reserve_args *args
         serial = topic->serial + 1;
         bi_topic_destroy(core, topic);
     }
-    return code;
+
+    /* The message has the number of topics, which must not include those. */
+    return created ? code : bi_core_error_limit(core, op, code);
 }
 
 /* Parks a reserve whose bodies must be read: if none can be read, the op waits for other

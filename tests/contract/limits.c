@@ -251,6 +251,22 @@ static void limit_error_names_the_limit_and_its_value(void)
     OK(bide_delete(queue, id, 0));
 }
 
+/* The topics that a failed reserve creates and destroys are not in the count of its message. */
+static void rejected_reserve_tells_the_number_of_topics_that_exist(void)
+{
+    char parameters[64], want[64];
+    size_t topics = initial_topics();
+    snprintf(parameters, sizeof parameters, "max_topics=%zu", topics + 2);
+    bide *queue = open_queue(parameters);
+    bide_slice names[] = {slice(fresh_topic("a")), slice(fresh_topic("b")),
+                          slice(fresh_topic("c"))};
+    bide_job job = {0};
+    bide_reserve_args args = reserve_args(names, COUNT(names), 1000, &job, 1);
+    CODE(bide_reserve_many(queue, &args), BIDE_TOO_MANY_TOPICS);
+    snprintf(want, sizeof want, "there are %zu topics, max_topics is %zu", topics, topics + 2);
+    says(HERE, want);
+}
+
 static void rejected_touch_names_the_limit_and_its_end(void)
 {
     static const struct {
@@ -642,6 +658,7 @@ static const struct test tests[] = {
     TEST(put_many_fills_a_topic_to_its_limit),
     TEST(max_topics_is_enforced),
     TEST(move_to_a_topic_beyond_max_topics_is_rejected),
+    TEST(rejected_reserve_tells_the_number_of_topics_that_exist),
     TEST(max_waiters_is_enforced),
     TEST(limit_error_names_the_limit_and_its_value),
     TEST(rejected_touch_names_the_limit_and_its_end),
