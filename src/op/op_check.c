@@ -31,6 +31,13 @@ static int invalid(bide_op *op, const char *format, ...)
     return BIDE_EINVAL;
 }
 
+static int too_big(bide_op *op, const char *what, size_t size, size_t max)
+{
+    snprintf(op->error, sizeof(op->error), "%s: %s has %zu bytes, %zu are allowed",
+             bide_op_name(op->kind), what, size, max);
+    return BIDE_TOO_BIG;
+}
+
 /* ---- single arguments ---- */
 
 bool bi_topic_name_valid(bide_slice name)
@@ -186,6 +193,30 @@ int bi_op_check_state(bide_op *op, const char *what, const void *member)
     return BIDE_OK;
 }
 
+int bi_op_check_any_state(bide_op *op, const char *what, const void *member)
+{
+    /* BIDE_STATE_GONE, which is 0, stands for every state. */
+    return *(const bide_state *)member == BIDE_STATE_GONE ? BIDE_OK
+                                                          : bi_op_check_state(op, what, member);
+}
+
+int bi_op_check_state_set(bide_op *op, const char *what, const void *member)
+{
+    const uint32_t all = 1u << BIDE_STATE_DELAYED | 1u << BIDE_STATE_READY |
+                         1u << BIDE_STATE_RESERVED | 1u << BIDE_STATE_BURIED |
+                         1u << BIDE_STATE_DONE;
+    if ((*(const uint32_t *)member & ~all) != 0)
+        return invalid(op, "%s has a bit that stands for no state", what);
+    return BIDE_OK;
+}
+
+int bi_op_check_text(bide_op *op, const char *what, const void *member)
+{
+    const bide_slice *text = member;
+    TRY(bi_op_check_slice(op, what, text));
+    return text->size > BIDE_TEXT_MAX ? too_big(op, what, text->size, BIDE_TEXT_MAX) : BIDE_OK;
+}
+
 int bi_op_check_cursor(bide_op *op, const char *what, const void *member)
 {
     TRY(bi_op_check_pointer(op, what, member));
@@ -263,13 +294,6 @@ static int check_put_options(bide_op *op, const bide_put_options *options)
     return bi_op_check_key(op, "the key", &options->key);
 }
 
-static int too_big(bide_op *op, const char *what, size_t size, size_t max)
-{
-    snprintf(op->error, sizeof(op->error), "%s: the %s has %zu bytes, %zu are allowed",
-             bide_op_name(op->kind), what, size, max);
-    return BIDE_TOO_BIG;
-}
-
 static size_t payload_size(bide_slice slice, const bide_buf *buf)
 {
     return buf != NULL ? bide_buf_size(buf) : slice.size;
@@ -287,7 +311,7 @@ static int check_put_item(const bide_options *options, bide_op *op, const void *
 
     size_t size = payload_size(item->body, item->buf);
     if (size > options->max_job_size)
-        return too_big(op, "body", size, options->max_job_size);
+        return too_big(op, "the body", size, options->max_job_size);
     return BIDE_OK;
 }
 
@@ -309,7 +333,7 @@ int bi_op_check_put_many(const bide_options *options, bide_op *op)
 
     /* A single body is limited by max_job_size only, as in put. */
     if (args->count > 1 && bytes > BIDE_BATCH_BYTES)
-        return too_big(op, "list of bodies", bytes, BIDE_BATCH_BYTES);
+        return too_big(op, "the list of bodies", bytes, BIDE_BATCH_BYTES);
     return check_items(options, op, check_put_item);
 }
 
@@ -360,9 +384,9 @@ int bi_op_check_restore(const bide_options *options, bide_op *op)
         return invalid(op, "the retention of this result is over");
 
     if (job->body_size > options->max_job_size)
-        return too_big(op, "body", job->body_size, options->max_job_size);
+        return too_big(op, "the body", job->body_size, options->max_job_size);
     if (job->result_size > options->max_result_size)
-        return too_big(op, "result", job->result_size, options->max_result_size);
+        return too_big(op, "the result", job->result_size, options->max_result_size);
     return BIDE_OK;
 }
 
@@ -409,7 +433,7 @@ static int check_finish_item(const bide_options *options, bide_op *op, const voi
 
     size_t size = payload_size(item->result, item->buf);
     if (size > options->max_result_size)
-        return too_big(op, "result", size, options->max_result_size);
+        return too_big(op, "the result", size, options->max_result_size);
     return BIDE_OK;
 }
 
@@ -438,7 +462,7 @@ static int check_touch_item(const bide_options *options, bide_op *op, const void
     TRY(bi_op_check_duration_or_keep(op, "extend_ms", &item->extend_ms));
     TRY(bi_op_check_slice(op, "the progress text", &item->progress));
     if (item->progress.size > BIDE_PROGRESS_MAX)
-        return too_big(op, "progress text", item->progress.size, BIDE_PROGRESS_MAX);
+        return too_big(op, "the progress text", item->progress.size, BIDE_PROGRESS_MAX);
     return BIDE_OK;
 }
 
@@ -487,25 +511,6 @@ int bi_op_check_find(const bide_options *options, bide_op *op)
     (void)options;
     /* In a put an empty key means none: no job can be found by it. */
     return op->query.key.size == 0 ? invalid(op, "a key has 1 to %d bytes", BIDE_KEY_MAX) : BIDE_OK;
-}
-
-#define LISTED_STATES                                                                \
-    (1u << BIDE_STATE_DELAYED | 1u << BIDE_STATE_READY | 1u << BIDE_STATE_RESERVED | \
-     1u << BIDE_STATE_BURIED | 1u << BIDE_STATE_DONE)
-
-int bi_op_check_list(const bide_options *options, bide_op *op)
-{
-    const bide_list_args *args = &op->list;
-    (void)options;
-
-    /* BIDE_STATE_GONE, which is 0, stands for every state. */
-    if (args->state != BIDE_STATE_GONE)
-        TRY(bi_op_check_state(op, NULL, &args->state));
-    if ((args->filter.states & ~LISTED_STATES) != 0)
-        return invalid(op, "states has a bit that stands for no state");
-    if (args->filter.text.size > BIDE_TEXT_MAX)
-        return too_big(op, "text of the filter", args->filter.text.size, BIDE_TEXT_MAX);
-    return BIDE_OK;
 }
 
 int bi_op_check_subscribe(const bide_options *options, bide_op *op)

@@ -133,6 +133,9 @@ static void search_text_length_is_limited(void)
     size_t count = 42;
     CODE(bide_list(queue, a, BIDE_STATE_GONE, &filter, cursor, &job, 1, &count), BIDE_TOO_BIG);
     EQ(count, 42);
+    filter.min_age_ms = -1; /* a later argument: the text is reported first */
+    CODE(bide_list(queue, a, BIDE_STATE_GONE, &filter, cursor, &job, 1, &count), BIDE_TOO_BIG);
+    filter.min_age_ms = 0;
     filter.text = slice("needle");
     OK(bide_list(queue, a, BIDE_STATE_GONE, &filter, cursor, &job, 1, &count));
     EQ(count, 1);
