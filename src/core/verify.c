@@ -100,18 +100,18 @@ size_t bi_verify_stored_ids(const struct core *core, uint64_t *position, uint64_
                             bool *end)
 {
     size_t count = 0;
+    unsigned cost = 0;
     assert(max > 0);
 
     *end = core->by_id.buckets == 0;
     /* A chain counts even if it is empty or has only jobs that are not stored yet: a call must
-     * end. */
-    for (size_t chains = 0; !*end && chains < 4 * max; chains++) {
+     * end. So do the items that are passed in long chains. */
+    for (size_t chains = 0; !*end && chains < 4 * max && cost < BIDE_EXAMINE_MAX; chains++) {
         uint64_t from = *position;
         uint64_t at = 0;
-        unsigned passed = 0;
         uint32_t chain = bi_hash_table_walk(&core->by_id, position, end);
         uint32_t ref;
-        while ((ref = bi_op_list_next_in_chain(core, chain, from, &at, &passed)) != 0) {
+        while ((ref = bi_op_list_next_in_chain(core, chain, from, &at, &cost)) != 0) {
             /* No more room: the next call begins with this job. */
             if (count == max) {
                 *position = at;
@@ -123,6 +123,13 @@ size_t bi_verify_stored_ids(const struct core *core, uint64_t *position, uint64_
             if (at == UINT64_MAX)
                 break;
             from = at + 1;
+
+            /* The chain is long: the next call continues behind this job. */
+            if (cost >= BIDE_EXAMINE_MAX) {
+                *position = from;
+                *end = false;
+                return count;
+            }
         }
     }
     return count;

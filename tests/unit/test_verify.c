@@ -282,7 +282,7 @@ static void an_empty_core_has_no_ids(void **state)
     assert_int_equal(count, 0);
 }
 
-/* ---- ids of a table that could not grow ---- */
+/* ---- ids of a table that could not grow: its chains have hundreds of jobs ---- */
 
 static bool full;
 
@@ -293,10 +293,10 @@ static void *refuse_to_grow(void *ctx, void *memory, size_t size)
     return grows ? NULL : test_alloc_resize(ctx, memory, size);
 }
 
-static void no_id_of_a_long_chain_is_skipped(void **state)
+static void long_chains_are_listed_in_short_calls_without_a_gap(void **state)
 {
     (void)state;
-    enum { MANY = 20000, MAX = 256 };
+    enum { MANY = 50000, MAX = 256 };
     static bool seen[MANY + 1];
     core_fixture_close(&w);
     core_fixture_init(&w);
@@ -313,10 +313,11 @@ static void no_id_of_a_long_chain_is_skipped(void **state)
     uint64_t ids[MAX];
     uint64_t place = 0;
     uint64_t found = 0;
+    size_t most = 0;
     bool end = false;
     while (!end) {
         size_t count = bi_verify_stored_ids(w.core, &place, ids, MAX, &end);
-        assert_true(count <= MAX);
+        most = count > most ? count : most;
         for (size_t i = 0; i < count; i++) {
             assert_in_range(ids[i], 1, MANY);
             assert_false(seen[ids[i]]);
@@ -325,6 +326,7 @@ static void no_id_of_a_long_chain_is_skipped(void **state)
         }
     }
     assert_int_equal(found, MANY);
+    assert_true(most < MAX / 2); /* each job takes a pass over its chain: a call ends early */
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up_journal, tear_down)
@@ -341,7 +343,7 @@ int main(void)
         TEST(a_job_is_stored_from_its_insert_to_its_removal),
         TEST(all_ids_that_the_store_should_have_are_listed_once),
         TEST(an_empty_core_has_no_ids),
-        TEST(no_id_of_a_long_chain_is_skipped),
+        TEST(long_chains_are_listed_in_short_calls_without_a_gap),
     };
     return cmocka_run_group_tests_name("compare", tests, NULL, NULL);
 }
