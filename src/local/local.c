@@ -109,14 +109,14 @@ void(bi_local_lock)(struct local *local)
         pthread_cond_wait(&local->rollback.finished, &local->lock);
 }
 
-void bi_local_yield(struct local *local)
+void(bi_local_yield)(struct local *local)
 {
     bi_local_wake_threads(local);
     bi_local_unlock(local);
     bi_local_lock(local);
 }
 
-void bi_local_wait_until(struct local *local, pthread_cond_t *condition, int64_t at)
+void(bi_local_wait_until)(struct local *local, pthread_cond_t *condition, int64_t at)
 {
     if (at == BI_NEVER) {
         pthread_cond_wait(condition, &local->lock);
@@ -134,7 +134,7 @@ const char *bi_local_store_name(const struct local *local)
     return local->store->path == NULL ? "the store" : local->store->path;
 }
 
-void bi_local_pause(struct local *local, pthread_cond_t *condition, const bool *finished, int ms)
+void(bi_local_pause)(struct local *local, pthread_cond_t *condition, const bool *finished, int ms)
 {
     struct timespec until;
     bi_clock_mono_deadline(&until, (int64_t)ms * 1000);

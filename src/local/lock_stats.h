@@ -2,8 +2,8 @@
 /*
  * lock_stats - how long the lock of a queue is held; only in builds with -Dlock_stats=true.
  *
- * The files of the local backend include this through local_internal.h, which then replaces the
- * pthread functions that acquire and release a mutex. A hold is measured in processor time of its
+ * The files of the local backend include this through local_internal.h. The macros at the end of
+ * this file then replace the functions that acquire and release a lock. A hold is measured in processor time of its
  * thread and in wall time; the latter includes the time in which the thread was preempted. When a
  * queue is closed, the longest hold of every site since the last report is appended to the file
  * that the environment variable BIDE_LOCK_STATS names, if it took at least 0.2 ms. A site is the
@@ -63,6 +63,15 @@ void bi_lock_stats_report(void);
      bi_lock_stats_caller(NULL))
 #define bi_local_unlock(local) \
     (bi_lock_stats_caller(__func__), (bi_local_unlock)(local), bi_lock_stats_caller(NULL))
+/* As the function does: the completions in between may set another caller. */
+#define bi_local_yield(local) \
+    (bi_local_wake_threads(local), bi_local_unlock(local), bi_local_lock(local))
+#define bi_local_wait_until(local, condition, at)                                       \
+    (bi_lock_stats_caller(__func__), (bi_local_wait_until)((local), (condition), (at)), \
+     bi_lock_stats_caller(NULL))
+#define bi_local_pause(local, condition, finished, ms)                                         \
+    (bi_lock_stats_caller(__func__), (bi_local_pause)((local), (condition), (finished), (ms)), \
+     bi_lock_stats_caller(NULL))
 #endif
 
 #endif
