@@ -223,7 +223,7 @@ static bool read_base64(const char *name, const json_t *value, bide_slice *bytes
     size_t length = json_string_length(value), slot = 0, size;
     if (!bi_base64_decoded_size(text, length, &size))
         return bi_errmsg_set(error, "\"%s_base64\" is not base64", name);
-    while (buffers->blocks[slot] != NULL)
+    while (slot < BI_JOB_JSON_BUFFERS && buffers->blocks[slot] != NULL)
         slot++;
     /* Each field of bytes is read once: a second value of it was rejected before. */
     assert(slot < BI_JOB_JSON_BUFFERS);
