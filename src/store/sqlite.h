@@ -141,7 +141,8 @@ int bi_sqlite_meta_set(struct connection *writer, const char *name, uint64_t val
 
 /* Returns a prepared statement, or NULL. */
 sqlite3_stmt *bi_sqlite_statement(struct connection *connection, enum statement which);
-/* Runs and resets a statement that returns no rows: SQLITE_DONE or an error. */
+/* Runs and resets a statement that returns no rows: SQLITE_DONE or an error; SQLITE_ERROR for
+ * NULL. */
 int bi_sqlite_run(sqlite3_stmt *statement);
 /* Runs SQL that is too rare to stay prepared: SQLITE_OK or an error. */
 int bi_sqlite_exec(struct connection *connection, const char *sql);

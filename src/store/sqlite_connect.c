@@ -138,8 +138,9 @@ sqlite3_stmt *bi_sqlite_statement(struct connection *connection, enum statement 
 
 int bi_sqlite_run(sqlite3_stmt *statement)
 {
-    /* If the statement could not be prepared it is NULL: step fails, and reset returns SQLITE_OK,
-     * which callers treat as a failure because it is not SQLITE_DONE. */
+    if (statement == NULL) /* it could not be prepared */
+        return SQLITE_ERROR;
+
     int code = sqlite3_step(statement);
     int reset = sqlite3_reset(statement);
     return code == SQLITE_DONE || code == SQLITE_ROW ? SQLITE_DONE : reset;

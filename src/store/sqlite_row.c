@@ -211,13 +211,16 @@ static int write_job(struct connection *writer, const struct bi_image *image, bo
         return code;
 
     stmt = bi_sqlite_statement(writer, ST_INSERT_BODY);
+    if (stmt == NULL)
+        return SQLITE_ERROR;
+
     sqlite3_bind_int64(stmt, 1, (int64_t)image->id);
     code = sqlite3_bind_blob(stmt, 2, bide_buf_data(image->body), (int)image->body_size,
                              SQLITE_STATIC);
     return code == SQLITE_OK ? bi_sqlite_run(stmt) : code;
 }
 
-/* A statement that could not be prepared is NULL: binding and running it fail. */
+/* A statement that could not be prepared is NULL: binding does nothing, and running fails. */
 static int run_with_id(struct connection *writer, enum statement which, uint64_t id)
 {
     sqlite3_stmt *stmt = bi_sqlite_statement(writer, which);
