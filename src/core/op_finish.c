@@ -88,8 +88,8 @@ static int delete_job(struct core *core, bide_op *op, struct job *job, uint64_t 
     return remove_job(core, job, BIDE_EVENT_DELETED, token != 0);
 }
 
-/* The same for an op that would requeue or bury the job, and for a job that is not finished yet. If
- * its cancellation was requested, removes it instead and sets *job to NULL. */
+/* Finds a job as find_with_token() does, for an op that requeues or buries it. Rejects a job that is
+ * buried or done. If its cancellation was requested, removes it instead and sets *job to NULL. */
 static int find_to_requeue(struct core *core, bide_op *op, uint64_t id, uint64_t token,
                            bool holder_only, struct job **job)
 {

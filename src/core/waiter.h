@@ -139,16 +139,18 @@ void bi_waiters_notify(struct core *core, struct job *job, bide_state state, boo
 /* Recovery has ended: completes the calls that wait for it, as bi_waiters_notify() does. */
 void bi_waiters_notify_recovered(struct core *core);
 
+/* Call before the first bi_waiters_rollback() of a failed commit. */
+static inline void bi_waiters_begin_rollback(struct waiters *waiters)
+{
+    waiters->rollback_next = TAILQ_FIRST(&waiters->all);
+}
+
 /*
  * A commit failed: whatever waiting ops did or saw since the last commit is undone. A
  * finish_and_reserve whose finish is undone, and a wait for a job whose end is undone, complete
  * with BIDE_EIO; other waiters only lose their hold. Visits up to budget waiters and returns the
  * rest of the budget.
  */
-static inline void bi_waiters_begin_rollback(struct waiters *waiters)
-{
-    waiters->rollback_next = TAILQ_FIRST(&waiters->all);
-}
 unsigned bi_waiters_rollback(struct core *core, unsigned budget);
 
 #endif

@@ -280,7 +280,8 @@ bool bi_local_dup_args(struct local *local, bide_op *op);
 bool bi_local_can_wait(const bide_op *op);
 /*
  * Prepares an op to wait before the core runs it. Returns BIDE_PENDING, and the caller links the op
- * into a list of its own, and removes it from `backlog` with that list; or the code of a rejection. text is the error of an op that cannot wait.
+ * into a list of its own, and removes it from `backlog` with that list; or the code of a rejection.
+ * text is the error of an op that cannot wait.
  */
 int bi_local_backlog_add(struct local *local, bide_op *op, const char *text);
 

@@ -2,16 +2,17 @@
 /*
  * op_table - what every layer knows of an op: one row per kind.
  *
- * The name and the number are in BIDE_OPS (bide/op.h), all else is in op_table.c. Checks, copies, encoding, the recovery gate and the resend policy read the row; no
- * other file has a table or a switch over kinds, except for the functions that run an op (those of
- * the core, and the commands of a client).
+ * The name and the number are in BIDE_OPS (bide/op.h), all else is in op_table.c. Checks, copies,
+ * encoding, the recovery gate and the resend policy read the row; no other file has a table or a
+ * switch over kinds, except for the functions that run an op (those of the core, and the commands
+ * of a client).
  *
  * The layouts list the members of the arguments and results. What follows from them is not in the
  * row: which jobs and topics an op names, what must be copied for an op that waits (op_args.h), and
  * which snapshots and buffers it returns (op_result.h).
  *
- * A kind without a row, or a row without one of its columns, does not compile. test_op_table.c
- * proves that rows and layouts agree.
+ * A kind without a row does not compile. test_op_table.c finds a row without a check or without
+ * arguments, and proves that rows and layouts agree.
  */
 #ifndef BI_OP_TABLE_H
 #define BI_OP_TABLE_H

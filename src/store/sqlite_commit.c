@@ -196,8 +196,8 @@ static int is_batch_stored(struct sqlite *sqlite, const struct bi_batch *batch)
     return are_limits_stored(sqlite, batch);
 }
 
-/* Closes every connection and opens them again. The writer mutex is held already. SQLite drops its index of the log with the
- * last connection, and recovers the log from the file. */
+/* Closes every connection and opens them again. The writer mutex is held already. SQLite drops its
+ * index of the log with the last connection, and recovers the log from the file. */
 static int reopen(struct sqlite *sqlite, char *error)
 {
     /* A backup or count holds the scanner mutex for long; the flag makes it stop. The flag is

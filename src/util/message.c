@@ -3,7 +3,7 @@
 
 #include <assert.h>
 
-/* ---- the log ---- */
+/* ---- error texts ---- */
 
 size_t bi_text_utf8_size(const unsigned char *text, size_t length)
 {
@@ -24,6 +24,8 @@ size_t bi_text_utf8_size(const unsigned char *text, size_t length)
     bool beyond = (first == 0xed && text[1] > 0x9f) || (first == 0xf4 && text[1] > 0x8f);
     return longer || beyond ? 0 : size;
 }
+
+/* ---- the log ---- */
 
 void bi_log(const struct bi_log *log, bide_log_level level, const char *format, ...)
 {

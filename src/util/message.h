@@ -71,8 +71,8 @@ uint64_t bi_log_limit_reset(struct bi_log_limit *limit);
 
 #define BI_SUGGEST_NAME_MAX 32 /* bytes of a known name; longer texts match none */
 
-/* The edit distance, in which - and _ are equal: letters to change, insert or remove. name has at most BI_SUGGEST_NAME_MAX
- * bytes. */
+/* The edit distance, in which - and _ are equal: letters to change, insert or remove. name has at
+ * most BI_SUGGEST_NAME_MAX bytes. */
 size_t bi_suggest_distance(const char *name, const char *text, size_t size);
 
 /* The best of several names, considered one after the other. Initialize with BI_SUGGEST_INIT. */
