@@ -190,7 +190,7 @@ static const char *check_due_heaps(const struct core *core, const struct topic *
     for (const struct due_set *set = &topic->delayed; set != NULL; set = set->older) {
         INVARIANT(set->older == NULL || set->older->bound < set->bound,
                   "kick sets are out of order");
-        for (int clock = 0; clock < CLOCKS; clock++) {
+        for (int clock = 0; clock < DUE_CLOCKS; clock++) {
             const char *fault = check_due_heap(core, topic, set, (enum clock)clock);
             if (fault != NULL)
                 return fault;
@@ -200,7 +200,7 @@ static const char *check_due_heaps(const struct core *core, const struct topic *
     INVARIANT(count == topic->lists[BIDE_STATE_DELAYED].count,
               "delayed jobs are not counted alike");
 
-    for (int clock = 0; clock < CLOCKS; clock++) {
+    for (int clock = 0; clock < DUE_CLOCKS; clock++) {
         const struct timer *timer = &topic->due_timer[clock];
         const struct due_entry *soonest = bi_topic_soonest_due(topic, (enum clock)clock, BI_NEVER);
         INVARIANT(timer->set == (soonest != NULL), "a topic's timer is not set as it should be");

@@ -216,8 +216,8 @@ void bi_job_free(struct core *core, struct job *job)
     assert(topic->members > 0);
     topic->members--;
     ready_heap_trim(&topic->ready, &core->alloc, topic->members);
-    due_heap_trim(&topic->delayed.heaps[CLOCK_MONO], &core->alloc, topic->members);
-    due_heap_trim(&topic->delayed.heaps[CLOCK_WALL], &core->alloc, topic->members);
+    due_heap_trim(&topic->delayed.heaps[DUE_MONO], &core->alloc, topic->members);
+    due_heap_trim(&topic->delayed.heaps[DUE_WALL], &core->alloc, topic->members);
 
     /* Last: this may destroy the topic. */
     bi_topic_cleanup(core, topic);

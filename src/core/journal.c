@@ -172,7 +172,6 @@ static void save_job(struct core *core, struct undo *undo, const struct job *job
 /* Releases the references and the membership of an entry, and the entry. */
 static void entry_free(struct core *core, struct undo *undo)
 {
-    assert(undo->self != 0);
     struct topic *topic = topic_at(core, undo->topic);
     if (undo->had_ext)
         bi_job_ext_unref_texts(&undo->ext);
@@ -743,7 +742,6 @@ static void restore_job(struct core *core, struct undo *undo)
 
 static void reenter_job(struct core *core, struct undo *undo)
 {
-    assert(undo->older != undo->self);
     /* Once a job: the entry in the table is the newest. */
     if (undo->newer != 0)
         return;

@@ -209,8 +209,8 @@ static int kick(struct core *core, struct job *job)
 
 struct job *bi_topic_soonest_job(struct core *core, const struct topic *topic, int64_t bound)
 {
-    const struct due_entry *first_mono = bi_topic_soonest_due(topic, CLOCK_MONO, bound);
-    const struct due_entry *first_wall = bi_topic_soonest_due(topic, CLOCK_WALL, bound);
+    const struct due_entry *first_mono = bi_topic_soonest_due(topic, DUE_MONO, bound);
+    const struct due_entry *first_wall = bi_topic_soonest_due(topic, DUE_WALL, bound);
 
     if (first_mono == NULL || first_wall == NULL) {
         const struct due_entry *only = first_mono != NULL ? first_mono : first_wall;

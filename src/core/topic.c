@@ -300,8 +300,8 @@ static struct topic *create(struct core *core, bide_slice name, uint64_t hash)
     topic->name[name.size] = 0;
 
     topic->delayed.bound = BI_NEVER;
-    bi_timer_init(&topic->due_timer[CLOCK_MONO], TIMER_DUE_MONO, TIMER_CLASS_JOB, 0);
-    bi_timer_init(&topic->due_timer[CLOCK_WALL], TIMER_DUE_WALL, TIMER_CLASS_JOB, 0);
+    bi_timer_init(&topic->due_timer[DUE_MONO], TIMER_DUE_MONO, TIMER_CLASS_JOB, 0);
+    bi_timer_init(&topic->due_timer[DUE_WALL], TIMER_DUE_WALL, TIMER_CLASS_JOB, 0);
     bi_timer_init(&topic->timer_pause, TIMER_PAUSE, TIMER_CLASS_TOPIC, topic->serial);
     bi_timer_init(&topic->age, TIMER_ORDER, TIMER_CLASS_TOPIC, topic->serial);
     bi_timer_init(&topic->serve, TIMER_ORDER, TIMER_CLASS_TOPIC, topic->serial);
@@ -330,8 +330,8 @@ int bi_topic_get(struct core *core, bide_slice name, uint64_t max, struct topic 
 
 static bool reserve_due_set(struct core *core, struct due_set *set, uint32_t room)
 {
-    return due_heap_reserve(&set->heaps[CLOCK_MONO], &core->alloc, room) &&
-           due_heap_reserve(&set->heaps[CLOCK_WALL], &core->alloc, room);
+    return due_heap_reserve(&set->heaps[DUE_MONO], &core->alloc, room) &&
+           due_heap_reserve(&set->heaps[DUE_WALL], &core->alloc, room);
 }
 
 bool bi_topic_reserve(struct core *core, struct topic *topic)
@@ -348,8 +348,8 @@ bool bi_topic_reserve(struct core *core, struct topic *topic)
 
 static void free_due_set(struct core *core, struct due_set *set)
 {
-    due_heap_free(&set->heaps[CLOCK_MONO], &core->alloc);
-    due_heap_free(&set->heaps[CLOCK_WALL], &core->alloc);
+    due_heap_free(&set->heaps[DUE_MONO], &core->alloc);
+    due_heap_free(&set->heaps[DUE_WALL], &core->alloc);
 }
 
 /* Removes the set behind this one. */
@@ -397,7 +397,7 @@ void bi_topic_destroy(struct core *core, struct topic *topic)
 
     /* The other timers are clear: without members and a pause none is set. Parked calls have left
      * the line, but pin the topic. */
-    assert(!topic->due_timer[CLOCK_MONO].set && !topic->due_timer[CLOCK_WALL].set);
+    assert(!topic->due_timer[DUE_MONO].set && !topic->due_timer[DUE_WALL].set);
     assert(!topic->timer_pause.set && topic->ready.count == 0 && topic->urgent == 0);
     assert(topic->line_links == 0);
     bi_timers_clear(&core->ages, &topic->age);
@@ -434,7 +434,7 @@ void bi_topics_free(struct core *core)
 
 static enum clock clock_of(const struct job *job)
 {
-    return (job->flags & JOB_DUE_WALL) != 0 ? CLOCK_WALL : CLOCK_MONO;
+    return (job->flags & JOB_DUE_WALL) != 0 ? DUE_WALL : DUE_MONO;
 }
 
 struct due_heap *bi_topic_insert_heap(struct topic *topic, const struct job *job)
@@ -481,8 +481,7 @@ int bi_topic_begin_kick(struct core *core, struct topic *topic, int64_t *bound)
     struct due_set *youngest = own->older;
 
     /* No job was delayed since the last kick began: the jobs of its set are those of this kick. */
-    if (youngest != NULL && own->heaps[CLOCK_MONO].count == 0 &&
-        own->heaps[CLOCK_WALL].count == 0) {
+    if (youngest != NULL && own->heaps[DUE_MONO].count == 0 && own->heaps[DUE_WALL].count == 0) {
         *bound = youngest->bound;
         youngest->kicks++;
         return BIDE_OK;
@@ -549,9 +548,9 @@ void bi_topic_merge_kick_sets(struct core *core, struct topic *topic, unsigned b
 
         /* Into the next younger set: an active kick with a lower bound must not find younger jobs
          * in its set. */
-        budget = merge_heaps(core, &older->heaps[CLOCK_MONO], &set->heaps[CLOCK_MONO], budget);
-        budget = merge_heaps(core, &older->heaps[CLOCK_WALL], &set->heaps[CLOCK_WALL], budget);
-        if (older->heaps[CLOCK_MONO].count > 0 || older->heaps[CLOCK_WALL].count > 0)
+        budget = merge_heaps(core, &older->heaps[DUE_MONO], &set->heaps[DUE_MONO], budget);
+        budget = merge_heaps(core, &older->heaps[DUE_WALL], &set->heaps[DUE_WALL], budget);
+        if (older->heaps[DUE_MONO].count > 0 || older->heaps[DUE_WALL].count > 0)
             return;
         drop_older(core, set);
     }
@@ -572,8 +571,8 @@ void bi_topic_end_kick(struct core *core, struct topic *topic, int64_t bound)
 
 void bi_topic_arm_timers(struct core *core, struct topic *topic)
 {
-    struct timers *const timers[CLOCKS] = {&core->mono, &core->wall};
-    for (int clock = 0; clock < CLOCKS; clock++) {
+    struct timers *const timers[DUE_CLOCKS] = {&core->mono, &core->wall};
+    for (int clock = 0; clock < DUE_CLOCKS; clock++) {
         struct timer *timer = &topic->due_timer[clock];
         const struct due_entry *soonest = bi_topic_soonest_due(topic, (enum clock)clock, BI_NEVER);
         if (soonest == NULL)
@@ -623,12 +622,12 @@ static void fire_due(struct core *core, const struct topic *topic, enum clock cl
 
 void bi_fire_due_mono(struct core *core, struct timer *timer)
 {
-    fire_due(core, BI_TIMER_OWNER(timer, struct topic, due_timer[CLOCK_MONO]), CLOCK_MONO);
+    fire_due(core, BI_TIMER_OWNER(timer, struct topic, due_timer[DUE_MONO]), DUE_MONO);
 }
 
 void bi_fire_due_wall(struct core *core, struct timer *timer)
 {
-    fire_due(core, BI_TIMER_OWNER(timer, struct topic, due_timer[CLOCK_WALL]), CLOCK_WALL);
+    fire_due(core, BI_TIMER_OWNER(timer, struct topic, due_timer[DUE_WALL]), DUE_WALL);
 }
 
 uint64_t bi_topic_live_count(const struct topic *topic)

@@ -56,7 +56,7 @@ static inline bool bi_due_before(const struct due_entry *a, const struct due_ent
 #include "core/heap.h"
 
 /* The index of a clock. */
-enum clock { CLOCK_MONO, CLOCK_WALL, CLOCKS };
+enum clock { DUE_MONO, DUE_WALL, DUE_CLOCKS };
 
 /*
  * Delayed jobs, in a heap for each clock. A topic has one set for all of them. A long kick separates
@@ -65,7 +65,7 @@ enum clock { CLOCK_MONO, CLOCK_WALL, CLOCKS };
  */
 struct due_set {
     struct due_set *older; /* of an earlier kick; NULL: none */
-    struct due_heap heaps[CLOCKS];
+    struct due_heap heaps[DUE_CLOCKS];
     int64_t bound; /* its jobs were delayed at this time or before; BI_NEVER: the topic's own set */
     uint32_t kicks; /* active kicks with this bound; 0: to be merged into the next younger set */
 };
@@ -78,8 +78,8 @@ struct topic {
     uint64_t hash;   /* of the name */
     uint64_t serial; /* increases with every topic; the order of listing */
     struct ready_heap ready;
-    struct due_set delayed;         /* its own set; those of kicks follow, youngest first */
-    struct timer due_timer[CLOCKS]; /* the soonest delayed job on each clock */
+    struct due_set delayed;             /* its own set; those of kicks follow, youngest first */
+    struct timer due_timer[DUE_CLOCKS]; /* the soonest delayed job on each clock */
     struct timer timer_pause;
     struct timer age;   /* in core->ages: at or before the since of the oldest ready job */
     struct timer serve; /* in core->serving: at or before the number of the first waiter */

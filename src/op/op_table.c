@@ -12,6 +12,8 @@
 #include "op/op_args.h"
 #include "op/op_codec_field.h"
 
+#include <assert.h>
+
 /* Fields of STRUCT. */
 #define FIELD(codec, at, aux_0, aux_1, limit, layout)                           \
     {                                                                           \
@@ -58,7 +60,6 @@
 #define INNER(member, of)          FIELD(struct, OFFSET(member), 0, 0, 0, &(of))
 #define POINTED(member, of)        FIELD(pointed, OFFSET(member), 0, 0, 0, &(of))
 #define RESTORED(member, of)       FIELD(restored, OFFSET(member), 0, 0, 0, &(of))
-#define TOPICS(member)             FIELD(topics, OFFSET(member), 0, 0, BIDE_RESERVE_TOPICS, NULL)
 #define SPACE(member, of)          FIELD(space, OFFSET(member), 0, 0, 0, &(of))
 #define ONE(member, of)            FIELD(one, OFFSET(member), 0, 0, 0, &(of))
 /* NOLINTBEGIN(bugprone-macro-parentheses): args is a member */
@@ -70,6 +71,10 @@
     FIELD(room, OFFSET(member), 0, OFFSET(max_at), max_items, &(of))
 #define LIST(member, count_at, max_at, min, of) \
     FIELD(list, OFFSET(member), OFFSET(count_at), OFFSET(max_at), min, &(of))
+
+/* The codec takes the offset of topics for that of the bide_reserve_args. */
+#define TOPICS(member) FIELD(topics, OFFSET(member), 0, 0, BIDE_RESERVE_TOPICS, NULL)
+static_assert(offsetof(bide_reserve_args, topics) == 0, "topics is not the first member");
 
 /* The fields of a layout. */
 #define FIELDS(...)                                \
