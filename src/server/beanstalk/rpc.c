@@ -768,7 +768,7 @@ void bi_rpc_cancel_waiting(struct beanstalk_conn *conn)
     /* Parked calls are freed instead of resubmitted; others still write their replies. */
     struct rpc *rpc;
     STAILQ_FOREACH(rpc, &conn->unreplied, completed)
-    rpc->cancel_quietly = true;
+        rpc->cancel_quietly = true;
 
     /* Only submitted ops can be cancelled. The flush may complete and free calls of this list, so
      * the walk starts after it. */
