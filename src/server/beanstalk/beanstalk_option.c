@@ -76,40 +76,61 @@ enum value {
     HOLD,     /* retained */
 };
 
+/* The member that each value sets. */
+#define DURATION_MEMBER int64_t
+#define POSITIVE_MEMBER int64_t
+#define TTR_MEMBER      int64_t
+#define BACKOFF_MEMBER  int64_t /* base; max is the next member */
+#define DATETIME_MEMBER int64_t
+#define PRIORITY_MEMBER int64_t
+#define RETRIES_MEMBER  int32_t
+#define KEY_MEMBER      bide_slice
+#define TEXT_MEMBER     bide_slice
+#define CURSOR_MEMBER   char[BIDE_CURSOR_SIZE]
+#define TUBE_MEMBER     bide_slice
+#define CONFLICT_MEMBER bide_conflict
+#define HOLD_MEMBER     bool
+
+_Static_assert(offsetof(bide_put_options, backoff_max_ms) ==
+                   offsetof(bide_put_options, backoff_base_ms) + sizeof(int64_t),
+               "the maximum follows the base");
+
 static const struct option {
     enum verb verb;
     const char *name;
     enum value value;
     size_t at; /* of the member of the command */
 } options[] = {
-#define AT(member) offsetof(struct command, member)
-    {VERB_PUT, "key", KEY, AT(put.key)},
-    {VERB_PUT, "conflict", CONFLICT, AT(put.conflict)},
-    {VERB_PUT, "hold", HOLD, AT(put.key_hold_retained)},
-    {VERB_PUT, "retries", RETRIES, AT(put.max_retries)},
-    {VERB_PUT, "backoff", BACKOFF, AT(put.backoff_base_ms)},
-    {VERB_PUT, "expires", POSITIVE, AT(expires_ms)},
-    {VERB_PUT, "retain", DURATION, AT(put.retain_ms)},
-    {VERB_PUT, "at", DATETIME, AT(put.run_at_ms)},
-    {VERB_DONE, "retain", DURATION, AT(retain_ms)},
-    {VERB_FAIL, "retry", DURATION, AT(delay_ms)},
-    {VERB_UPDATE, "pri", PRIORITY, AT(update.priority)},
-    {VERB_UPDATE, "delay", DURATION, AT(update.delay_ms)},
-    {VERB_UPDATE, "at", DATETIME, AT(update.run_at_ms)},
-    {VERB_UPDATE, "ttr", TTR, AT(update.ttr_ms)},
-    {VERB_UPDATE, "tube", TUBE, AT(update.topic)},
-    {VERB_LIST_JOBS, "cursor", CURSOR, AT(cursor)},
-    {VERB_LIST_JOBS, "key", KEY, AT(filter.key)},
-    {VERB_LIST_JOBS, "text", TEXT, AT(filter.text)},
-    {VERB_LIST_JOBS, "min-age", DURATION, AT(filter.min_age_ms)},
-    {VERB_LIST_JOBS, "max-age", DURATION, AT(filter.max_age_ms)},
+/* Does not compile if the member has another size than the value: no array has a negative size. */
+#define AT(value, member)               \
+    (offsetof(struct command, member) + \
+     0 * sizeof(char[sizeof(((struct command *)0)->member) == sizeof(value##_MEMBER) ? 1 : -1]))
+    {VERB_PUT, "key", KEY, AT(KEY, put.key)},
+    {VERB_PUT, "conflict", CONFLICT, AT(CONFLICT, put.conflict)},
+    {VERB_PUT, "hold", HOLD, AT(HOLD, put.key_hold_retained)},
+    {VERB_PUT, "retries", RETRIES, AT(RETRIES, put.max_retries)},
+    {VERB_PUT, "backoff", BACKOFF, AT(BACKOFF, put.backoff_base_ms)},
+    {VERB_PUT, "expires", POSITIVE, AT(POSITIVE, expires_ms)},
+    {VERB_PUT, "retain", DURATION, AT(DURATION, put.retain_ms)},
+    {VERB_PUT, "at", DATETIME, AT(DATETIME, put.run_at_ms)},
+    {VERB_DONE, "retain", DURATION, AT(DURATION, retain_ms)},
+    {VERB_FAIL, "retry", DURATION, AT(DURATION, delay_ms)},
+    {VERB_UPDATE, "pri", PRIORITY, AT(PRIORITY, update.priority)},
+    {VERB_UPDATE, "delay", DURATION, AT(DURATION, update.delay_ms)},
+    {VERB_UPDATE, "at", DATETIME, AT(DATETIME, update.run_at_ms)},
+    {VERB_UPDATE, "ttr", TTR, AT(TTR, update.ttr_ms)},
+    {VERB_UPDATE, "tube", TUBE, AT(TUBE, update.topic)},
+    {VERB_LIST_JOBS, "cursor", CURSOR, AT(CURSOR, cursor)},
+    {VERB_LIST_JOBS, "key", KEY, AT(KEY, filter.key)},
+    {VERB_LIST_JOBS, "text", TEXT, AT(TEXT, filter.text)},
+    {VERB_LIST_JOBS, "min-age", DURATION, AT(DURATION, filter.min_age_ms)},
+    {VERB_LIST_JOBS, "max-age", DURATION, AT(DURATION, filter.max_age_ms)},
 #undef AT
 };
 
 /* ---- values ---- */
 
-static bool parse_duration(enum value type, struct reader *reader, struct command *command,
-                           int64_t *ms)
+static bool parse_duration(enum value type, struct reader *reader, int64_t *ms)
 {
     if (at_end(reader) || !bi_beanstalk_field_duration(reader, ms))
         return false;
@@ -118,7 +139,7 @@ static bool parse_duration(enum value type, struct reader *reader, struct comman
 
     if (type == BACKOFF && !at_end(reader)) {
         if (*reader->at++ != ',' || !at_digit(reader) ||
-            !bi_beanstalk_field_duration(reader, &command->put.backoff_max_ms))
+            !bi_beanstalk_field_duration(reader, ms + 1))
             return false;
     }
     return at_end(reader) && (type != POSITIVE || *ms > 0);
@@ -138,6 +159,7 @@ static bool parse_value(struct command *command, const struct option *option, bi
     struct reader reader = {value.data, (const char *)value.data + value.size};
     void *member = (char *)command + option->at;
     int64_t number;
+    bool replaces;
     int size;
 
     switch (option->value) {
@@ -145,7 +167,7 @@ static bool parse_value(struct command *command, const struct option *option, bi
     case POSITIVE:
     case TTR:
     case BACKOFF:
-        return parse_duration(option->value, &reader, command, member);
+        return parse_duration(option->value, &reader, member);
     case DATETIME:
         return parse_number(&reader, BIDE_TIMESTAMP_MAX_MS, member);
     case PRIORITY:
@@ -153,27 +175,27 @@ static bool parse_value(struct command *command, const struct option *option, bi
     case RETRIES:
         if (!parse_number(&reader, INT32_MAX, &number))
             return false;
-        command->put.max_retries = (int32_t)number;
+        *(int32_t *)member = (int32_t)number;
         return true;
     case KEY:
         return decode_text(command, value, BIDE_KEY_MAX, member);
     case TEXT:
         return decode_text(command, value, BIDE_TEXT_MAX, member);
     case CURSOR:
-        size = decode(command->cursor, sizeof(command->cursor) - 1, value);
+        size = decode(member, BIDE_CURSOR_SIZE - 1, value);
         if (size > 0)
-            command->cursor[size] = 0;
+            ((char *)member)[size] = 0;
         /* A decoded NUL would truncate the cursor, and list from another position. */
-        return size > 0 && memchr(command->cursor, 0, (size_t)size) == NULL;
+        return size > 0 && memchr(member, 0, (size_t)size) == NULL;
     case TUBE:
         *(bide_slice *)member = value;
         return bi_beanstalk_field_is_name(value.data, value.size);
     case CONFLICT:
-        command->put.conflict =
-            bi_beanstalk_field_equals(value, "replace") ? BIDE_REPLACE : BIDE_REJECT;
-        return command->put.conflict == BIDE_REPLACE || bi_beanstalk_field_equals(value, "reject");
+        replaces = bi_beanstalk_field_equals(value, "replace");
+        *(bide_conflict *)member = replaces ? BIDE_REPLACE : BIDE_REJECT;
+        return replaces || bi_beanstalk_field_equals(value, "reject");
     case HOLD:
-        command->put.key_hold_retained = true;
+        *(bool *)member = true;
         return bi_beanstalk_field_equals(value, "retained");
     }
     return false;
