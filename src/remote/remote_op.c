@@ -112,7 +112,7 @@ void bi_remote_op_add(struct remote *remote, struct remote_op *op)
     remote->pending_ops += !op->waits;
     remote->pending_bytes += op->bytes;
 
-    /* bi_remote_cancel() finds the op here. */
+    /* cancel_remote() in remote.c finds the op here. */
     op->op->private_.waiter = op;
 }
 

@@ -187,7 +187,8 @@ void bi_conn_log(const struct conn *conn, const char *verb);
 #define PEER_SIZE BI_ADDRESS_TEXT_SIZE
 const char *bi_conn_format_peer(const struct conn *conn, char *text_out);
 
-/* True if the next command may execute. Marks the connection as throttled if the queue is. */
+/* True if the next command may execute. If the queue is throttled, the connection is
+ * enqueued to be resumed. */
 bool bi_conn_may_execute(struct conn *conn);
 /* True if the connection is read when it becomes readable. */
 bool bi_conn_accepts_input(const struct conn *conn);

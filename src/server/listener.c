@@ -115,10 +115,12 @@ static int open_socket(const struct sockaddr *address, socklen_t size, mode_t mo
 
     /* bind() creates the file with its final permissions. With a chmod() afterwards, another user
      * could connect in between. */
-    mode_t before = umask(0777 & ~mode);
+    bool is_unix = address->sa_family == AF_UNIX;
+    mode_t before = is_unix ? umask(0777 & ~mode) : 0;
     bool good = bind(fd, address, size) == 0 && listen(fd, BI_LISTEN_BACKLOG) == 0;
     int code = errno;
-    umask(before);
+    if (is_unix)
+        umask(before);
     if (good)
         return fd;
 

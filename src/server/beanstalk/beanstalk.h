@@ -164,8 +164,8 @@ struct request {
     tube_fn apply_tube;
     void *extra; /* owned; freed with the request */
     void (*free_extra)(void *extra);
-    const char *text; /* a reply that is ready, text_size bytes */
-    size_t text_size;
+    const char *text; /* a reply that is ready; that of a verb, when its op succeeds, is a string */
+    size_t text_size; /* of a reply without an op */
     union {
         bide_job job;
         struct {

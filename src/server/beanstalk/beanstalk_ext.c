@@ -307,20 +307,24 @@ static bool reply_result(struct request *request)
     if (op->status != BIDE_OK && (waits || op->status != BIDE_WRONG_STATE))
         return bi_beanstalk_verb_reject(request);
 
-    bide_buf *buf = op->status != BIDE_OK ? NULL : waits ? op->wait.result : op->fetch.buf;
     if (op->status != BIDE_OK) {
         bi_output_text(output, "NOT_DONE\r\n");
-    } else if (waits && op->wait.state != BIDE_STATE_DONE) {
+        return true;
+    }
+
+    bide_buf *buf = waits ? op->wait.result : op->fetch.buf;
+    if (waits && op->wait.state != BIDE_STATE_DONE) {
         /* Any other end of the job: buried, deleted or expired. */
         bi_output_text(output,
                        op->wait.state == BIDE_STATE_BURIED ? "BURIED\r\n" : "NOT_FOUND\r\n");
-    } else {
-        bi_output_format(output, "RESULT %llu %zu\r\n",
-                         (unsigned long long)(waits ? op->wait.id : op->fetch.id),
-                         bide_buf_size(buf));
-        bi_output_body(output, buf, bide_buf_data(buf), bide_buf_size(buf));
-        bi_output_add(output, "\r\n", 2);
+        bide_buf_unref(buf);
+        return true;
     }
+
+    bi_output_format(output, "RESULT %llu %zu\r\n",
+                     (unsigned long long)(waits ? op->wait.id : op->fetch.id), bide_buf_size(buf));
+    bi_output_body(output, buf, bide_buf_data(buf), bide_buf_size(buf));
+    bi_output_add(output, "\r\n", 2);
     bide_buf_unref(buf);
     return true;
 }

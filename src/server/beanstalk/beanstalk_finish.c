@@ -12,6 +12,16 @@
  */
 #include "server/beanstalk/beanstalk.h"
 
+#include <stddef.h>
+
+/* The arguments of all ops that end a lease begin with its id and token: op->lease reads them, here
+ * and in request.c. */
+#define IS_LEASE(type) (offsetof(type, id) == 0 && offsetof(type, token) == sizeof(uint64_t))
+_Static_assert(IS_LEASE(bide_lease_args) && IS_LEASE(bide_release_args) &&
+                   IS_LEASE(bide_bury_args) && IS_LEASE(bide_finish_item) &&
+                   IS_LEASE(bide_fail_args),
+               "id and token come first");
+
 /* Removes the lease from the session and returns its token, or the token that the client named. 0:
  * the connection does not hold the job. */
 static uint64_t take_lease(struct request *request, const struct command *command)
@@ -50,7 +60,6 @@ bool bi_beanstalk_finish_retry_delete(struct request *request)
 
 static bool reply_finish(struct request *request)
 {
-    /* All ops that end a lease begin with its id and token. */
     const bide_lease_args *lease = &request->op.lease;
     if (bi_beanstalk_finish_retry_delete(request))
         return false;

@@ -141,8 +141,8 @@ enum {
     BLOCKS = 32,     /* no command behind it executes before it is applied */
     JOB_ID = 64,     /* names a job by its id */
     JOB_BODY = 128,  /* replies with the body of a job */
-    EXTENSION = 256, /* errors have the words of the extensions */
-    ENDS_LEASE = JOB_ID | NEEDS_LEASE | STORES,
+    EXTENDED_ERRORS = 256, /* errors have the words of the extensions */
+    ON_LEASE = JOB_ID | NEEDS_LEASE | STORES,
 };
 
 /* A verb that has no handle() makes a request of this kind, and fill() its op. */
@@ -161,12 +161,12 @@ static const struct {
     REQUEST(RESERVE_WITH_TIMEOUT, RESERVE, jobs_reserve, SPECULATIVE | STORES | BLOCKS | JOB_BODY,
             NULL),
     REQUEST(RESERVE_JOB, RESERVE_JOB, jobs_reserve_job, STORES | BLOCKS | JOB_ID | JOB_BODY, NULL),
-    REQUEST(DELETE, DELETE, finish_delete, ENDS_LEASE, "DELETED\r\n"),
-    REQUEST(RELEASE, RELEASE, finish_release, ENDS_LEASE, "RELEASED\r\n"),
-    REQUEST(BURY, BURY, finish_bury, ENDS_LEASE, "BURIED\r\n"),
-    REQUEST(TOUCH, TOUCH, finish_touch, ENDS_LEASE, NULL),
-    REQUEST(DONE, DONE, finish_done, ENDS_LEASE | EXTENSION, "DONE\r\n"),
-    REQUEST(FAIL, FAIL, finish_fail, ENDS_LEASE | EXTENSION, NULL),
+    REQUEST(DELETE, DELETE, finish_delete, ON_LEASE, "DELETED\r\n"),
+    REQUEST(RELEASE, RELEASE, finish_release, ON_LEASE, "RELEASED\r\n"),
+    REQUEST(BURY, BURY, finish_bury, ON_LEASE, "BURIED\r\n"),
+    REQUEST(TOUCH, TOUCH, finish_touch, ON_LEASE, NULL),
+    REQUEST(DONE, DONE, finish_done, ON_LEASE | EXTENDED_ERRORS, "DONE\r\n"),
+    REQUEST(FAIL, FAIL, finish_fail, ON_LEASE | EXTENDED_ERRORS, NULL),
     REQUEST(PEEK, PEEK, jobs_peek, JOB_ID | JOB_BODY, NULL),
     REQUEST(PEEK_READY, PEEK_FIRST, jobs_peek, JOB_BODY, NULL),
     REQUEST(PEEK_DELAYED, PEEK_FIRST, jobs_peek, JOB_BODY, NULL),
@@ -184,16 +184,17 @@ static const struct {
     REQUEST(STATS_TUBE, TOPIC_STATS, stats_tube, FLUSH_FIRST | BLOCKS, NULL),
     REQUEST(LIST_TUBES, TOPICS, stats_list_tubes, BLOCKS, NULL),
     HANDLE(LIST_TUBES_WATCHED, bi_beanstalk_stats_list_watched, FLUSH_FIRST),
-    REQUEST(PUT_MANY, PUT_MANY, ext_put_many, FLUSH_FIRST | STORES | EXTENSION, NULL),
-    REQUEST(RESERVE_MANY, RESERVE, ext_reserve_many, FLUSH_FIRST | STORES | BLOCKS | EXTENSION,
+    REQUEST(PUT_MANY, PUT_MANY, ext_put_many, FLUSH_FIRST | STORES | EXTENDED_ERRORS, NULL),
+    REQUEST(RESERVE_MANY, RESERVE, ext_reserve_many,
+            FLUSH_FIRST | STORES | BLOCKS | EXTENDED_ERRORS, NULL),
+    REQUEST(RESULT, RESULT, ext_result, JOB_ID | EXTENDED_ERRORS, NULL),
+    REQUEST(UPDATE, UPDATE, ext_update,
+            FLUSH_FIRST | FLUSH_AFTER | STORES | JOB_ID | EXTENDED_ERRORS, "UPDATED\r\n"),
+    REQUEST(CANCEL, CANCEL, jobs_by_id, STORES | JOB_ID | EXTENDED_ERRORS, "CANCELLED\r\n"),
+    REQUEST(LIST_JOBS, LIST, stats_list_jobs, FLUSH_FIRST | FLUSH_AFTER | BLOCKS | EXTENDED_ERRORS,
             NULL),
-    REQUEST(RESULT, RESULT, ext_result, JOB_ID | EXTENSION, NULL),
-    REQUEST(UPDATE, UPDATE, ext_update, FLUSH_FIRST | FLUSH_AFTER | STORES | JOB_ID | EXTENSION,
-            "UPDATED\r\n"),
-    REQUEST(CANCEL, CANCEL, jobs_by_id, STORES | JOB_ID | EXTENSION, "CANCELLED\r\n"),
-    REQUEST(LIST_JOBS, LIST, stats_list_jobs, FLUSH_FIRST | FLUSH_AFTER | BLOCKS | EXTENSION, NULL),
-    REQUEST(PURGE_TUBE, PURGE, ext_purge, FLUSH_FIRST | FLUSH_AFTER | STORES | BLOCKS | EXTENSION,
-            NULL),
+    REQUEST(PURGE_TUBE, PURGE, ext_purge,
+            FLUSH_FIRST | FLUSH_AFTER | STORES | BLOCKS | EXTENDED_ERRORS, NULL),
     HANDLE(AUTH, authenticate, FLUSH_FIRST),
     HANDLE(CALL, bi_rpc_call, STORES),
     HANDLE(CALL_CANCEL, bi_rpc_cancel, 0),
@@ -289,7 +290,7 @@ void bi_beanstalk_verb_execute(struct beanstalk_conn *conn, const struct command
     request->text = verbs[command->verb].done;
     request->blocking = (flags & BLOCKS) != 0;
     request->speculative = (flags & SPECULATIVE) != 0;
-    request->extended = (flags & EXTENSION) != 0 || command->leased;
+    request->extended = (flags & EXTENDED_ERRORS) != 0 || command->leased;
     request->expected_bytes = (flags & JOB_BODY) != 0 ? conn->base.server->max_job_size : 0;
     request->base.bytes = command->wants_body ? command->body.size : 0;
 
@@ -301,7 +302,8 @@ void bi_beanstalk_verb_execute(struct beanstalk_conn *conn, const struct command
     }
 
     bi_request_enqueue(request);
-    /* The caller drops its reference to a large body when this returns; a batched op holds none. */
+    /* The caller drops its reference to a large body when this returns; a batched op holds none. A
+     * small body is in the scratch memory, which is reused only after a flush. */
     if ((flags & FLUSH_AFTER) != 0 || (command->wants_body && command->buf != NULL))
         bi_batch_flush(conn->base.server);
 }

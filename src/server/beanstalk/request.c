@@ -217,7 +217,7 @@ bool bi_request_keeps_lease(const struct request *request)
 {
     int status = request->op.status;
 
-    /* All ops that end a lease begin with its id and token. */
+    /* All ops that end a lease begin with its id and token; beanstalk_finish.c asserts it. */
     return request->lease_end != 0 && request->op.lease.token != 0 && status != BIDE_OK &&
            status != BIDE_NOT_FOUND && status != BIDE_LEASE_LOST;
 }
@@ -241,7 +241,7 @@ void bi_request_cancel_waiting(struct beanstalk_conn *conn, enum cancel_reason c
 {
     struct request *request;
     STAILQ_FOREACH(request, &conn->pipeline, next)
-    bi_request_cancel(request, cancel_reason);
+        bi_request_cancel(request, cancel_reason);
 }
 
 /* ---- requests of closed connections ---- */
