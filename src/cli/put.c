@@ -91,6 +91,7 @@ static void report_unreadable(struct put_run *run, uint64_t number, int error)
     } else {
         run->exit = exit;
         run->unreadable++;
+        run->should_stop = run->should_stop || run->stop_on_error;
     }
 }
 

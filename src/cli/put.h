@@ -61,10 +61,10 @@ struct put_run {
     struct progress progress;
     const char *file; /* the current one; NULL: standard input */
     uint64_t put_count, refused;
-    int exit;          /* of the first put that failed */
-    bool failed;       /* it did for a reason that concerns all puts */
+    int exit;          /* of the last failure of all puts or of a file, else of the first refusal */
+    bool failed;       /* for a reason that concerns all puts */
     size_t unreadable; /* files of records that could not be read to their end */
-    bool should_stop;  /* by stop_on_error */
+    bool should_stop;  /* by stop_on_error, or because every put would be refused */
     int64_t started_us;
 };
 

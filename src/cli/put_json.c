@@ -187,7 +187,7 @@ static void *alloc_body(struct put_parser *parser, size_t size, char *error)
     *body = bi_buf_alloc(size, &bytes);
     if (*body == NULL)
         bi_errmsg_set(error, "is too large: out of memory");
-    return *body == NULL ? NULL : bytes;
+    return bytes;
 }
 
 static bool parse_body(struct put_parser *parser, const struct field *field, void *value,

@@ -108,7 +108,7 @@ int bi_transfer_each_pause(const struct cli *cli, bide *queue, bi_transfer_visit
         exit = bi_cli_report_last(cli, bide_topics(queue, cursor, page, PAGE, &count));
         for (size_t i = 0; exit == BI_EXIT_OK && i < count; i++) {
             struct pause pause = {.until_ms = 0};
-            /* A server that is faulty may name any time. */
+            /* The pause is over, or the server is faulty. */
             if (!page[i].paused || page[i].pause_left_ms < 0)
                 continue;
             memcpy(pause.topic, page[i].name, sizeof(pause.topic));

@@ -109,7 +109,7 @@ static struct deferred_release take_deferred(struct releases *releases)
     releases->count--;
     if (block->first == block->end) {
         TAILQ_REMOVE(&releases->blocks, block, next);
-        assert(TAILQ_FIRST(&releases->blocks) != block);
+        assert(TAILQ_FIRST(&releases->blocks) != block); /* clang's analyzer cannot infer this */
         free(block);
     }
     return lease;

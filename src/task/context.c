@@ -78,7 +78,8 @@ void bi_context_begin(struct bide_context *context)
     atomic_store(&context->deadline, add_ms(now, limit_ms));
     context->deadline_is_lease = limit_ms == 0;
     context->running = true;
-    context->given_back = context->overrun_reported = context->touch_refused = false;
+    context->given_back = context->overrun_reported = false;
+    context->touch_refused = context->touch_postponed = false;
     bi_context_extend_lease(context, add_ms(context->reserved_at != 0 ? context->reserved_at : now,
                                             context->job.left_ms));
 

@@ -53,14 +53,14 @@ static bool is_due(const struct background *background, int64_t now)
  *     yes         no                      any             extends
  *     no          yes                     any             does not extend (BIDE_KEEP)
  *     yes         yes                     no              extends
- *     yes         yes                     yes             does not extend; the touch follows in the
- *                                                         next call
+ *     yes         yes                     yes             extends and does not extend in turn
  *
  * The status of every item shows whether the job was cancelled or its lease is lost, so an item that
  * changes nothing is a query. Items also carry progress that is not due yet.
  *
  * The exception is a touch that exceeds a limit: it is rejected with its progress, and its status
- * does not show a cancel. So while touches are refused, they carry no progress and replace no query.
+ * does not show a cancel. So while touches are refused, they carry no progress and replace no query;
+ * they take turns with progress and queries, which may be due in every call.
  */
 static void add_item(struct background *background, struct worker_thread *thread, int64_t now)
 {
@@ -70,8 +70,9 @@ static void add_item(struct background *background, struct worker_thread *thread
     bool query = context->query_at <= now;
 
     assert(context->running && !background->pending[BACKGROUND_TOUCH]);
-    if (context->touch_refused && (progress || query))
+    if (context->touch_refused && (progress || query) && !context->touch_postponed)
         touch = false;
+    context->touch_postponed = !touch && needs_touch(context, now, now);
 
     /* Due, but it cannot be sent: drop it, else the thread would not sleep. */
     if (context->progress_at <= now && !progress)
@@ -194,7 +195,8 @@ static void apply_touch(struct background *background, size_t index, int64_t now
             context->progress_at = retry_at;
         /* The retries above are queries too. A query alone is repeated, also if there is a
          * subscription: the reason for it, such as lost events, remains. */
-        if (item->extend_ms == BIDE_KEEP && item->progress.size == 0)
+        if (item->extend_ms == BIDE_KEEP && item->progress.size == 0 &&
+            item->status != BIDE_ENOTSUP)
             context->query_at = bi_background_earlier(context->query_at, now + QUERY_INTERVAL_US);
     }
     pthread_mutex_unlock(&context->lock);

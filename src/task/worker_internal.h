@@ -106,6 +106,7 @@ struct bide_context {
     bool deadline_is_lease;  /* no time limit of its own: the deadline moves with the lease */
     int64_t touch_at;        /* when the background thread extends the lease; NEVER: not */
     bool touch_refused;      /* the last touch failed with BIDE_TOUCH_LIMIT */
+    bool touch_postponed;    /* the last call left it out for a query or progress */
     int64_t progress_at;     /* when the progress is sent; NEVER: nothing to send */
     int64_t query_at;        /* when the job is queried for a cancel; NEVER: not */
     size_t progress_size;

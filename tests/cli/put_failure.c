@@ -68,6 +68,11 @@ static void unreadable_file_does_not_affect_other_files_of_lines(void)
     LACKS(child->err, "Continue with");
     HAS(child->err, "3 jobs put");
     EQ(count_jobs("t", BIDE_STATE_READY), 3);
+
+    child = run_expect(1, "put", "stop", "--lines", "--stop-on-error", "--file", good, "--file",
+                       test_path("missing"), "--file", last);
+    HAS(child->err, "2 jobs put");
+    EQ(count_jobs("stop", BIDE_STATE_READY), 2);
 }
 
 /* Other processes can see the queue, and drain it. */

@@ -192,6 +192,42 @@ static void refused_touches_do_not_postpone_queries(void **state)
     assert_int_equal(extensions, 7);
 }
 
+/* Replies take as long as the interval between queries, so that one is due in every call. */
+static void a_refused_touch_is_retried_although_queries_are_always_due(void **state)
+{
+    (void)state;
+    atomic_store(&fixture->background->no_events, true);
+    limit(BIDE_FOREVER);
+    fixture->stub->touch_codes[1] = BIDE_TOUCH_LIMIT;
+    int64_t now = background_fixture_begin(fixture, 0, stub_job(1, TTR_MS)) + THIRD;
+    beat(now);
+    assert_int_equal(last_touch().delay_ms, 0);
+
+    fixture->stub->touch_codes[1] = BIDE_OK;
+    for (int i = 0; i < 4; i++)
+        beat(now += QUERY_INTERVAL_US);
+    assert_true(background_fixture_context(fixture, 0)->lease_end > now + TTR_US - THIRD);
+}
+
+static void a_refused_touch_is_retried_although_progress_is_always_due(void **state)
+{
+    (void)state;
+    limit(BIDE_FOREVER);
+    fixture->stub->touch_codes[1] = BIDE_TOUCH_LIMIT;
+    int64_t now = background_fixture_begin(fixture, 0, stub_job(1, TTR_MS)) + THIRD;
+    beat(now);
+    assert_int_equal(last_touch().delay_ms, 0);
+
+    fixture->stub->touch_codes[1] = BIDE_OK;
+    for (int i = 0; i < 4; i++) {
+        now += TTR_US / 10;
+        bide_context_progress(background_fixture_context(fixture, 0), "still running");
+        background_fixture_context(fixture, 0)->progress_at = now;
+        beat(now);
+    }
+    assert_true(background_fixture_context(fixture, 0)->lease_end > now + TTR_US - THIRD);
+}
+
 static void refused_touch_does_not_replace_a_single_query(void **state)
 {
     (void)state;
@@ -350,6 +386,8 @@ int main(void)
         T(cancel_reported_by_touch_notifies_only_its_handler),
         T(cancel_is_noticed_while_touches_are_refused),
         T(refused_touches_do_not_postpone_queries),
+        T(a_refused_touch_is_retried_although_queries_are_always_due),
+        T(a_refused_touch_is_retried_although_progress_is_always_due),
         T(refused_touch_does_not_replace_a_single_query),
         T(touch_reply_for_a_previous_job_is_ignored),
         T(pending_touch_does_not_wake_the_background_thread),

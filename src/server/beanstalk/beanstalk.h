@@ -164,7 +164,7 @@ struct request {
     tube_fn apply_tube;
     void *extra; /* owned; freed with the request */
     void (*free_extra)(void *extra);
-    const char *text; /* a reply that is ready; that of a verb, when its op succeeds, is a string */
+    const char *text; /* the reply; of an op: its reply on success, a string, or NULL */
     size_t text_size; /* of a reply without an op */
     union {
         bide_job job;
