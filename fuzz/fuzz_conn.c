@@ -107,7 +107,7 @@ static void act(uint8_t action)
 static bool is_resting(void)
 {
     const struct server *server = fuzz.server;
-    return !bi_schedule_has_runnable(server) && !bi_schedule_has_dirty(server) &&
+    return !bi_fair_queue_has_runnable(server) && !bi_fair_queue_has_dirty(server) &&
            server->batch.count == 0;
 }
 

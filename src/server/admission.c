@@ -188,7 +188,7 @@ static void end_pause(evutil_socket_t fd, short what, void *arg)
     conn->paused = false;
     conn->admission.pause_reply = ADMISSION_NONE;
     conn->admission.auth_deadline = bi_clock_boot() + BI_AUTH_TIMEOUT_US;
-    bi_schedule_mark_dirty(conn);
+    bi_fair_queue_mark_dirty(conn);
     if (conn->quit || conn->dead)
         return;
 
@@ -204,7 +204,7 @@ static void end_pause(evutil_socket_t fd, short what, void *arg)
             continue;
     }
     if (conn->input_size > 0)
-        bi_schedule_enqueue_run(conn);
+        bi_fair_queue_enqueue_run(conn);
 }
 
 /* Neither reads nor executes for the pause. At its end the client gets the reply, if any, and the
@@ -224,7 +224,7 @@ static void begin_pause(struct conn *conn, int64_t pause_us, enum admission_repl
         conn->admission.pause_reply = reply;
         conn->admission.pause_closes = closes;
     }
-    bi_schedule_mark_dirty(conn);
+    bi_fair_queue_mark_dirty(conn);
 }
 
 /* ---- pending connections ---- */
@@ -367,7 +367,7 @@ static bool has_slot(struct server *server, enum origin origin, bool must_auth)
         struct conn *oldest = admission->pending.head;
         unlink_pending(oldest);
         oldest->dead = true;
-        bi_schedule_mark_dirty(oldest);
+        bi_fair_queue_mark_dirty(oldest);
         return true;
     }
 

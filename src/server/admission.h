@@ -26,8 +26,8 @@
 #define BI_ADMISSION_H
 
 #include "server/address.h"
+#include "server/fair_queue.h"
 #include "server/protocol.h"
-#include "server/schedule.h"
 #include "util/hash.h"
 #include "util/message.h"
 

@@ -11,7 +11,7 @@
  *            queue has its own copies. A server_op belongs to its submitter, which gets it back with
  *            completed().
  * Limits     A change that waits for a commit is counted. While too many are uncommitted, no command
- *            executes (bi_batch_must_throttle); bulk senders stop earlier (schedule.h).
+ *            executes (bi_batch_must_throttle); bulk senders stop earlier (fair_queue.h).
  */
 #ifndef BI_BATCH_H
 #define BI_BATCH_H

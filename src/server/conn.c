@@ -47,7 +47,7 @@ bool bi_conn_may_execute(struct conn *conn)
 
     /* resume_throttled() in server.c enqueues it again. */
     if (!bi_conn_is_in(conn, LIST_THROTTLED))
-        bi_conn_enqueue(conn, LIST_THROTTLED, &conn->server->schedule.throttled);
+        bi_conn_enqueue(conn, LIST_THROTTLED, &conn->server->fair_queue.throttled);
     return false;
 }
 
@@ -120,10 +120,10 @@ static void on_event(evutil_socket_t fd, short what, void *arg)
     if ((what & EV_READ) != 0 && (conn->events & EV_ET) != 0)
         check_hangup(conn);
     else if ((what & EV_READ) != 0)
-        bi_schedule_on_readable(conn);
+        bi_fair_queue_on_readable(conn);
 
     /* Last, because the queue is chosen by the load and the end of the connection. */
-    bi_schedule_mark_dirty(conn);
+    bi_fair_queue_mark_dirty(conn);
 }
 
 static void on_timer(evutil_socket_t fd, short what, void *arg)
@@ -133,7 +133,7 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
     (void)what;
 
     if (conn->lingering)
-        bi_schedule_mark_dirty(conn);
+        bi_fair_queue_mark_dirty(conn);
     conn->protocol->on_alarm(conn);
 }
 
@@ -307,7 +307,7 @@ void bi_conn_finish_turn(struct conn *conn)
 
     bi_conn_update_memory(conn);
     if (conn->input_size > 0 && !conn->need_input && bi_conn_may_execute(conn))
-        bi_schedule_enqueue_run(conn);
+        bi_fair_queue_enqueue_run(conn);
 
     bi_conn_set_events(conn, wanted_events(conn));
 }
@@ -381,7 +381,7 @@ struct conn *bi_conn_open(struct server *server, const struct protocol *protocol
     /* Without memory for the event the connection is dead; the end of the turn closes it. */
     bi_conn_set_events(conn, EV_READ);
     if (conn->dead)
-        bi_schedule_mark_dirty(conn);
+        bi_fair_queue_mark_dirty(conn);
     return conn;
 }
 
@@ -390,7 +390,7 @@ void bi_conn_stop(struct conn *conn)
     conn->protocol->cancel_waiting(conn, CANCEL_CLOSING);
     conn->protocol->wind_down(conn);
     conn->quit = true;
-    bi_schedule_mark_dirty(conn);
+    bi_fair_queue_mark_dirty(conn);
 }
 
 void bi_conn_close(struct conn *conn)

@@ -20,9 +20,9 @@
 
 #include "op/op_codec.h"
 #include "server/admission.h"
+#include "server/fair_queue.h"
 #include "server/output.h"
 #include "server/protocol.h"
-#include "server/schedule.h"
 
 #include <assert.h>
 #include <event2/event_struct.h>

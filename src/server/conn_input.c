@@ -147,33 +147,33 @@ static size_t execute(struct conn *conn, const char *data, size_t size)
 {
     struct server *server = conn->server;
 
-    bi_schedule_count_work(server, 0); /* reads the clock if that is due */
-    const int64_t end = server->now + bi_schedule_slice_us(conn);
-    const uint64_t enough = server->schedule.work + SLICE_WORK;
+    bi_fair_queue_count_work(server, 0); /* reads the clock if that is due */
+    const int64_t end = server->now + bi_fair_queue_slice_us(conn);
+    const uint64_t enough = server->fair_queue.work + SLICE_WORK;
     size_t at = 0;
     size_t output_before = bi_output_left(&conn->output);
     unsigned count = 0;
 
     /* A deferred connection has received more. Try again: its next command may need no commit. */
     conn->need_input = conn->deferred = false;
-    if (conn->nodes[LIST_RUN].queue == &server->schedule.deferred)
+    if (conn->nodes[LIST_RUN].queue == &server->fair_queue.deferred)
         bi_conn_dequeue(conn, LIST_RUN);
 
     while (at < size && flush_and_may_execute(conn)) {
-        if (server->now > end || server->schedule.work >= enough) {
-            bi_schedule_enqueue_run(conn);
+        if (server->now > end || server->fair_queue.work >= enough) {
+            bi_fair_queue_enqueue_run(conn);
             break;
         }
 
         /* While too many changes of bulk senders wait for a commit, the writes of a large input are
          * deferred, except for the first commands of a run. */
         conn->may_defer = count >= BULK_FREE_COMMANDS && size - at > INPUT_LIGHT &&
-                          !bi_schedule_accepts_bulk(server);
+                          !bi_fair_queue_accepts_bulk(server);
         size_t consumed = conn->protocol->consume(conn, data + at, size - at);
 
         if (conn->deferred) {
             conn->bulk = true;
-            bi_schedule_enqueue_run(conn);
+            bi_fair_queue_enqueue_run(conn);
             break;
         }
         if (consumed == 0) {
@@ -185,12 +185,12 @@ static size_t execute(struct conn *conn, const char *data, size_t size)
         assert(consumed <= size - at);
         at += consumed;
         count++;
-        bi_schedule_count_work(server, work_of_reply(conn, &output_before));
+        bi_fair_queue_count_work(server, work_of_reply(conn, &output_before));
         if (server->batch.slow) {
             /* Submit slow ops one by one: each submit reads the clock, so the slice ends in time.
              * The connection counts as a bulk sender. */
             bi_batch_flush(server);
-            server->schedule.read_bytes += SLOW_OP_BYTES;
+            server->fair_queue.read_bytes += SLOW_OP_BYTES;
             count = BULK_COMMANDS;
         }
     }
@@ -251,7 +251,7 @@ static void execute_scratch(struct conn *conn, char *data, size_t size)
 void bi_conn_input_run(struct conn *conn)
 {
     if (conn->dead || conn->input_size == 0 || !bi_conn_may_execute(conn)) {
-        bi_schedule_mark_dirty(conn);
+        bi_fair_queue_mark_dirty(conn);
         return;
     }
 
@@ -260,7 +260,7 @@ void bi_conn_input_run(struct conn *conn)
     char *data = scratch(conn->server, size);
     memcpy(data, conn->input, size);
     execute_scratch(conn, data, size);
-    bi_schedule_mark_dirty(conn);
+    bi_fair_queue_mark_dirty(conn);
 }
 
 /* ---- reading ---- */
@@ -279,7 +279,7 @@ static size_t receive(struct conn *conn, void *data, size_t size)
     ssize_t got = recv(conn->fd, data, size, 0);
     if (got > 0) {
         conn->last_received_at = conn->server->now;
-        conn->server->schedule.read_bytes += (size_t)got;
+        conn->server->fair_queue.read_bytes += (size_t)got;
         return (size_t)got;
     }
 

@@ -23,7 +23,7 @@
 #ifndef BI_RELEASE_H
 #define BI_RELEASE_H
 
-#include "server/schedule.h"
+#include "server/fair_queue.h"
 
 #include <event2/event_struct.h>
 #include <sys/queue.h>

@@ -4,7 +4,7 @@
  *
  * A round of the loop polls the sockets, reads queued connections, releases a slice of closed ones,
  * and ends with a turn: submit, drain completions, execute, write, commit. admission.c decides
- * which clients are served, schedule.c the order of the connections, their protocol what to execute.
+ * which clients are served, fair_queue.c the order of the connections, their protocol what to execute.
  *
  * Failure    A timer that cannot be added for lack of memory is made up for by on_idle(), whose
  *            timer exists from the start.
@@ -73,15 +73,15 @@ static void resume_throttled(struct server *server)
         bi_release_submit_deferred(server);
 
     while (!bi_batch_must_throttle(&server->batch) &&
-           (conn = server->schedule.throttled.head) != NULL) {
+           (conn = server->fair_queue.throttled.head) != NULL) {
         bi_conn_dequeue(conn, LIST_THROTTLED);
-        bi_schedule_enqueue_run(conn);
+        bi_fair_queue_enqueue_run(conn);
     }
 }
 
 static bool is_busy(const struct server *server)
 {
-    return bi_schedule_has_runnable(server) || bi_schedule_has_dirty(server) ||
+    return bi_fair_queue_has_runnable(server) || bi_fair_queue_has_dirty(server) ||
            server->batch.count > 0;
 }
 
@@ -128,8 +128,8 @@ static bool turn(struct server *server)
 
         /* Replies of light connections are written before further input executes. */
         resume_throttled(server);
-        bi_schedule_write_light(server, end);
-        bi_schedule_run(server, end);
+        bi_fair_queue_write_light(server, end);
+        bi_fair_queue_run(server, end);
 
         /* The batch is empty after the flush, so no op borrows from the scratch memory. */
         bi_batch_flush(server);
@@ -139,15 +139,15 @@ static bool turn(struct server *server)
          * committed below, perhaps by the loop itself. */
         if (server->batch.uncommitted > 1)
             begin_commit(server);
-        if (!bi_schedule_has_runnable(server))
-            bi_schedule_write(server, end);
+        if (!bi_fair_queue_has_runnable(server))
+            bi_fair_queue_write(server, end);
 
         if (!is_busy(server))
             return begin_commit(server);
     }
 
     /* The time is over with connections still runnable: write the replies of all others. */
-    bi_schedule_write(server, server->now + TURN_US);
+    bi_fair_queue_write(server, server->now + TURN_US);
     return begin_commit(server);
 }
 
@@ -340,7 +340,7 @@ static void on_idle(evutil_socket_t fd, short what, void *arg)
 
         /* Closed at the end of the turn, as closing here would unlink it from this list. */
         conn->dead = true;
-        bi_schedule_mark_dirty(conn);
+        bi_fair_queue_mark_dirty(conn);
     }
 }
 
@@ -513,16 +513,17 @@ static bool run_round(struct server *server)
     /* The last term enables notification before the loop sleeps, and returns true if an op has
      * completed since the last drain: no wakeup is lost. */
     bool busy = is_busy(server) || !STAILQ_EMPTY(&server->batch.yielded) ||
-                bi_schedule_has_readable(server) || bi_release_has_work(server) ||
+                bi_fair_queue_has_readable(server) || bi_release_has_work(server) ||
                 bi_cq_enable_notify(server->cq);
-    server->schedule.read_bytes = 0;
-    server->schedule.next_clock_work = server->schedule.work; /* read the clock after the sleep */
+    server->fair_queue.read_bytes = 0;
+    server->fair_queue.next_clock_work =
+        server->fair_queue.work; /* read the clock after the sleep */
     event_base_loop(server->base, EVLOOP_ONCE | (busy ? EVLOOP_NONBLOCK : 0));
 
     /* While the loop is awake, every turn drains; completions need no system call. */
     bi_cq_disable_notify(server->cq);
     server->now = bi_clock_boot();
-    bi_schedule_read(server);
+    bi_fair_queue_read(server);
     bi_release_continue(server);
 
     int64_t end = server->now + TURN_US;

@@ -61,7 +61,7 @@ struct server {
 
     struct acceptors acceptors;
     struct admission admission;
-    struct schedule schedule;
+    struct fair_queue fair_queue;
     struct batch batch;
     struct releases releases;
     struct standby standby;

@@ -179,7 +179,7 @@ static bool release_job(struct beanstalk_conn *conn)
      * not. */
     bi_release_lease(conn->base.server, lease->id, lease->token,
                      lease->has_retry_limit && conn->base.failed);
-    bi_schedule_count_work(conn->base.server, JOB_WORK);
+    bi_fair_queue_count_work(conn->base.server, JOB_WORK);
     return true;
 }
 
@@ -202,7 +202,7 @@ static bool release_tube(struct beanstalk_conn *conn)
     }
 
     bi_beanstalk_tube_release(conn->beanstalk, tube);
-    bi_schedule_count_work(conn->base.server, TUBE_WORK);
+    bi_fair_queue_count_work(conn->base.server, TUBE_WORK);
     return true;
 }
 

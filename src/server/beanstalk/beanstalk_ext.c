@@ -193,7 +193,7 @@ bool bi_beanstalk_drop_unsent(struct beanstalk_conn *conn)
 
     for (size_t i = 0; i < unsent->count; i++)
         bi_release_lease(conn->base.server, unsent->leases[i].id, unsent->leases[i].token, false);
-    bi_schedule_count_work(conn->base.server, unsent->count * GIVE_WORK);
+    bi_fair_queue_count_work(conn->base.server, unsent->count * GIVE_WORK);
     forget_unsent(conn);
     return true;
 }
@@ -210,7 +210,7 @@ static void give_back(struct request *request, size_t kept)
         bi_release_lease(server, jobs[i].id, jobs[i].token, false);
         bide_job_clear(&jobs[i]);
     }
-    bi_schedule_count_work(server, (count - kept) * GIVE_WORK);
+    bi_fair_queue_count_work(server, (count - kept) * GIVE_WORK);
     request->op.reserve.count = kept;
 }
 

@@ -245,7 +245,7 @@ static void reject_http(struct beanstalk_conn *conn)
             bi_conn_format_peer(&conn->base, peer), (unsigned long long)count);
 
     conn->base.quit = true;
-    bi_schedule_mark_dirty(&conn->base);
+    bi_fair_queue_mark_dirty(&conn->base);
 }
 
 /* ---- one command ---- */

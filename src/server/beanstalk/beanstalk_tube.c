@@ -90,7 +90,7 @@ static void write_watching(struct beanstalk_conn *conn, struct tube *tube, struc
 static uint32_t find_watched(struct beanstalk_conn *conn, const struct tube *tube)
 {
     uint32_t at = bi_session_find_tube(&conn->session, tube);
-    bi_schedule_count_work(conn->base.server, at / VISITS_PER_WORK);
+    bi_fair_queue_count_work(conn->base.server, at / VISITS_PER_WORK);
     return at;
 }
 

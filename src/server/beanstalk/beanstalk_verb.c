@@ -122,7 +122,7 @@ static void quit(struct beanstalk_conn *conn, const struct command *command)
 {
     (void)command;
     conn->base.quit = true;
-    bi_schedule_mark_dirty(&conn->base);
+    bi_fair_queue_mark_dirty(&conn->base);
 }
 
 static void authenticate(struct beanstalk_conn *conn, const struct command *command)

@@ -130,7 +130,7 @@ static bool reply_text(struct request *request)
 static bool reply_or_enqueue(struct beanstalk_conn *conn, const char *text, size_t size,
                              struct request **request)
 {
-    bi_schedule_mark_dirty(&conn->base);
+    bi_fair_queue_mark_dirty(&conn->base);
     if (STAILQ_EMPTY(&conn->pipeline)) {
         bi_output_add(&conn->base.output, text, size);
         return true;
@@ -187,7 +187,7 @@ void bi_request_drain_pipeline(struct beanstalk_conn *conn)
 {
     struct request *request;
 
-    bi_schedule_mark_dirty(&conn->base);
+    bi_fair_queue_mark_dirty(&conn->base);
     while ((request = STAILQ_FIRST(&conn->pipeline)) != NULL && request->finished) {
         /* A request that is submitted again stays at the head. */
         if (!request->reply(request))
@@ -198,7 +198,7 @@ void bi_request_drain_pipeline(struct beanstalk_conn *conn)
 
     conn->base.last_active_at = conn->base.server->now;
     if (conn->base.input_size > 0)
-        bi_schedule_enqueue_run(&conn->base);
+        bi_fair_queue_enqueue_run(&conn->base);
 }
 
 /* ---- cancelling ---- */

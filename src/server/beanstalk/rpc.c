@@ -84,7 +84,7 @@ static void write_reply(struct beanstalk_conn *conn, uint64_t tag, int code,
     bi_output_format(output, "ANSWER %llu %d %zu\r\n", (unsigned long long)tag, code, result->size);
     bi_output_add(output, result->data, result->size);
     bi_output_add(output, "\r\n", 2);
-    bi_schedule_mark_dirty(&conn->base);
+    bi_fair_queue_mark_dirty(&conn->base);
 }
 
 /* Returns the shared reply buffer, empty. One large reply must not pin its memory forever. */
@@ -105,7 +105,7 @@ void bi_rpc_reject(struct beanstalk_conn *conn, uint64_t tag, int code, const ch
     else
         /* A call without a reply would leave the client waiting forever. */
         conn->base.dead = true;
-    bi_schedule_mark_dirty(&conn->base);
+    bi_fair_queue_mark_dirty(&conn->base);
 }
 
 /* ---- subscriptions ---- */
@@ -327,7 +327,7 @@ static void revoke_results(struct rpc *rpc)
 
     for (size_t i = 0; i < count; i++)
         bi_release_lease(rpc->base.server, jobs[i].id, jobs[i].token, false);
-    bi_schedule_count_work(rpc->base.server, count * REVOKE_WORK);
+    bi_fair_queue_count_work(rpc->base.server, count * REVOKE_WORK);
     /* feed is 0 until the connection owns the subscription; later its own list ends it. */
     if (op->kind == BIDE_OP_SUBSCRIBE && op->status == BIDE_OK && rpc->coded.feed == 0)
         submit_unsubscribe(rpc->beanstalk, op->subscription.handle);
@@ -409,7 +409,7 @@ static void close_if_stalled(struct beanstalk_conn *conn)
         bi_log(&server->log, BIDE_LOG_WARN,
                "closing connection: the client does not read the replies to its calls");
     conn->base.dead = true;
-    bi_schedule_mark_dirty(&conn->base);
+    bi_fair_queue_mark_dirty(&conn->base);
 }
 
 /* Bytes of bodies, results and errors that a completed op holds. */
@@ -540,7 +540,7 @@ void bi_rpc_flush_replies(struct beanstalk_conn *conn)
            bi_output_left(&conn->base.output) <= OUTPUT_HIGH) {
         if (rpc->parked && !rpc->cancel_quietly &&
             (conn->beanstalk->resubmitting || server->now >= end)) {
-            bi_schedule_mark_dirty(&conn->base);
+            bi_fair_queue_mark_dirty(&conn->base);
             return;
         }
 
@@ -568,7 +568,7 @@ static void reply(struct rpc *rpc)
         return;
     }
 
-    bi_schedule_mark_dirty(&conn->base);
+    bi_fair_queue_mark_dirty(&conn->base);
     if (rpc->wait_rejected && rpc->coded.op.status == BIDE_TIMED_OUT)
         bi_rpc_limit_reject_wait(conn, &rpc->coded.op);
 
@@ -726,7 +726,7 @@ static void cancel_wait(struct rpc *rpc)
     size_t topics = args == NULL ? 0 : args->topic_count;
     if (op->status == BIDE_PENDING)
         bide_cancel_op(rpc->base.server->queue, op);
-    bi_schedule_count_work(rpc->base.server, CANCEL_WORK + topics / TOPICS_PER_WORK);
+    bi_fair_queue_count_work(rpc->base.server, CANCEL_WORK + topics / TOPICS_PER_WORK);
 }
 
 void bi_rpc_cancel(struct beanstalk_conn *conn, const struct command *command)
@@ -786,7 +786,7 @@ void bi_rpc_cancel_waiting(struct beanstalk_conn *conn)
 
     conn->has_uncancelled = rpc != NULL;
     if (conn->has_uncancelled)
-        bi_schedule_mark_dirty(&conn->base);
+        bi_fair_queue_mark_dirty(&conn->base);
 }
 
 bool bi_rpc_drop_one(struct beanstalk_conn *conn)

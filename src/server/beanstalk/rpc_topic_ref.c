@@ -184,7 +184,7 @@ bool bi_rpc_topic_ref_drop_one(struct beanstalk_conn *conn)
     tube->ref_count++;
     bool last = release_tube(conn, tube);
 
-    bi_schedule_count_work(conn->base.server, DROP_WORK);
+    bi_fair_queue_count_work(conn->base.server, DROP_WORK);
     bi_beanstalk_tube_submit_unref(conn->beanstalk, tube, last);
     return true;
 }

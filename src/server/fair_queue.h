@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * schedule - decides which connection is read, run and written next, and for how long.
+ * fair_queue - decides which connection is read, run and written next, and for how long.
  *
  * No connection may delay the others by what it sends. Work is counted, the clock is read every
  * CLOCK_WORK units, and what is left at the end of a slice stays in a queue for the next turn.
@@ -13,8 +13,8 @@
  *            the time.
  * Cost       O(1).
  */
-#ifndef BI_SCHEDULE_H
-#define BI_SCHEDULE_H
+#ifndef BI_FAIR_QUEUE_H
+#define BI_FAIR_QUEUE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -41,10 +41,10 @@ struct conn_queue {
 enum conn_list {
     LIST_ALL,       /* server.conns, in the order of their accept */
     LIST_PENDING,   /* admission.pending */
-    LIST_DIRTY,     /* schedule.dirty */
-    LIST_RUN,       /* schedule.run_queue or deferred */
-    LIST_READ,      /* schedule.reads */
-    LIST_THROTTLED, /* schedule.throttled */
+    LIST_DIRTY,     /* fair_queue.dirty */
+    LIST_RUN,       /* fair_queue.run_queue or deferred */
+    LIST_READ,      /* fair_queue.reads */
+    LIST_THROTTLED, /* fair_queue.throttled */
     LIST_RELEASING, /* releases.conns */
     CONN_LISTS
 };
@@ -52,7 +52,7 @@ enum conn_list {
 /* Light connections are served before heavy ones, for half of the time. */
 enum load { LOAD_LIGHT, LOAD_HEAVY, LOADS };
 
-struct schedule {
+struct fair_queue {
     struct conn_queue dirty[LOADS];     /* to write, close or watch again */
     struct conn_queue run_queue[LOADS]; /* with input that may execute */
     struct conn_queue deferred;         /* the same, once fewer changes are uncommitted */
@@ -65,32 +65,32 @@ struct schedule {
 };
 
 /* Has bi_conn_finish_turn() called for the connection at the end of the turn. */
-void bi_schedule_mark_dirty(struct conn *conn);
+void bi_fair_queue_mark_dirty(struct conn *conn);
 /* Enqueues a connection whose input may execute. No effect if it is queued or closed. */
-void bi_schedule_enqueue_run(struct conn *conn);
+void bi_fair_queue_enqueue_run(struct conn *conn);
 
 /* Counts work, and reads the clock every CLOCK_WORK units: a turn must end in time also if it
  * submits nothing. */
-void bi_schedule_count_work(struct server *server, uint64_t units);
+void bi_fair_queue_count_work(struct server *server, uint64_t units);
 /* The time that a connection may execute at once. */
-int64_t bi_schedule_slice_us(const struct conn *conn);
+int64_t bi_fair_queue_slice_us(const struct conn *conn);
 
 /* Reads a readable connection, or enqueues it if it is heavy or the round has read much. */
-void bi_schedule_on_readable(struct conn *conn);
+void bi_fair_queue_on_readable(struct conn *conn);
 /* True if a queued connection may be read. */
-bool bi_schedule_has_readable(const struct server *server);
+bool bi_fair_queue_has_readable(const struct server *server);
 /* Reads queued connections for a slice of time. */
-void bi_schedule_read(struct server *server);
+void bi_fair_queue_read(struct server *server);
 
 /* Run, or finish the turn of, the connections that are in the queues now, until `end`. */
-void bi_schedule_run(struct server *server, int64_t end);
-void bi_schedule_write(struct server *server, int64_t end);
+void bi_fair_queue_run(struct server *server, int64_t end);
+void bi_fair_queue_write(struct server *server, int64_t end);
 /* The same for light connections only. */
-void bi_schedule_write_light(struct server *server, int64_t end);
-bool bi_schedule_has_runnable(const struct server *server);
-bool bi_schedule_has_dirty(const struct server *server);
+void bi_fair_queue_write_light(struct server *server, int64_t end);
+bool bi_fair_queue_has_runnable(const struct server *server);
+bool bi_fair_queue_has_dirty(const struct server *server);
 
 /* False while the uncommitted changes of bulk senders fill a few commits. */
-bool bi_schedule_accepts_bulk(const struct server *server);
+bool bi_fair_queue_accepts_bulk(const struct server *server);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "server/schedule.h"
+#include "server/fair_queue.h"
 
 #include "server/server_internal.h"
 #include "util/clock.h"
@@ -15,18 +15,18 @@
 
 /* ---- queues ---- */
 
-/* Not inlined: the buffers of the clock would cost every call of bi_schedule_count_work() the
+/* Not inlined: the buffers of the clock would cost every call of bi_fair_queue_count_work() the
  * protection of its stack. */
 static __attribute__((noinline)) void read_clock(struct server *server)
 {
-    server->schedule.next_clock_work = server->schedule.work + CLOCK_WORK;
+    server->fair_queue.next_clock_work = server->fair_queue.work + CLOCK_WORK;
     server->now = bi_clock_boot();
 }
 
-void bi_schedule_count_work(struct server *server, uint64_t units)
+void bi_fair_queue_count_work(struct server *server, uint64_t units)
 {
-    server->schedule.work += units;
-    if (server->schedule.work >= server->schedule.next_clock_work)
+    server->fair_queue.work += units;
+    if (server->fair_queue.work >= server->fair_queue.next_clock_work)
         read_clock(server);
 }
 
@@ -41,24 +41,25 @@ static inline enum load load_of(const struct conn *conn)
     return much ? LOAD_HEAVY : LOAD_LIGHT;
 }
 
-int64_t bi_schedule_slice_us(const struct conn *conn)
+int64_t bi_fair_queue_slice_us(const struct conn *conn)
 {
     return load_of(conn) == LOAD_HEAVY ? SLICE_US : LIGHT_SLICE_US;
 }
 
-void bi_schedule_mark_dirty(struct conn *conn)
+void bi_fair_queue_mark_dirty(struct conn *conn)
 {
     if (!bi_conn_is_in(conn, LIST_DIRTY) && !conn->closed)
-        bi_conn_enqueue(conn, LIST_DIRTY, &conn->server->schedule.dirty[load_of(conn)]);
+        bi_conn_enqueue(conn, LIST_DIRTY, &conn->server->fair_queue.dirty[load_of(conn)]);
 }
 
-void bi_schedule_enqueue_run(struct conn *conn)
+void bi_fair_queue_enqueue_run(struct conn *conn)
 {
-    struct schedule *schedule = &conn->server->schedule;
+    struct fair_queue *fair_queue = &conn->server->fair_queue;
 
     if (!bi_conn_is_in(conn, LIST_RUN) && !conn->closed)
         bi_conn_enqueue(conn, LIST_RUN,
-                        conn->deferred ? &schedule->deferred : &schedule->run_queue[load_of(conn)]);
+                        conn->deferred ? &fair_queue->deferred
+                                       : &fair_queue->run_queue[load_of(conn)]);
 }
 
 static int64_t half_of_time(const struct server *server, int64_t end)
@@ -66,7 +67,7 @@ static int64_t half_of_time(const struct server *server, int64_t end)
     return server->now + (end - server->now) / 2;
 }
 
-bool bi_schedule_accepts_bulk(const struct server *server)
+bool bi_fair_queue_accepts_bulk(const struct server *server)
 {
     return server->batch.bulk_uncommitted < server->batch.bulk_uncommitted_max &&
            server->batch.bulk_uncommitted_bytes < server->batch.bulk_uncommitted_bytes_max;
@@ -75,7 +76,7 @@ bool bi_schedule_accepts_bulk(const struct server *server)
 static bool is_runnable(const struct server *server, const struct conn_queue *run_queue)
 {
     return run_queue->head != NULL &&
-           (run_queue != &server->schedule.deferred || bi_schedule_accepts_bulk(server));
+           (run_queue != &server->fair_queue.deferred || bi_fair_queue_accepts_bulk(server));
 }
 
 /* Runs the connections that are in the queue now, until `end`. At least one runs, also if the time
@@ -90,22 +91,22 @@ static void drain_run_queue(struct server *server, struct conn_queue *run_queue,
         conn = run_queue->head;
         bi_conn_dequeue(conn, LIST_RUN);
         bi_conn_input_run(conn);
-        bi_schedule_count_work(server, RUN_WORK);
+        bi_fair_queue_count_work(server, RUN_WORK);
     }
 }
 
-void bi_schedule_run(struct server *server, int64_t end)
+void bi_fair_queue_run(struct server *server, int64_t end)
 {
-    drain_run_queue(server, &server->schedule.run_queue[LOAD_LIGHT], half_of_time(server, end));
-    drain_run_queue(server, &server->schedule.run_queue[LOAD_HEAVY], end);
-    drain_run_queue(server, &server->schedule.deferred, end);
+    drain_run_queue(server, &server->fair_queue.run_queue[LOAD_LIGHT], half_of_time(server, end));
+    drain_run_queue(server, &server->fair_queue.run_queue[LOAD_HEAVY], end);
+    drain_run_queue(server, &server->fair_queue.deferred, end);
 }
 
-bool bi_schedule_has_runnable(const struct server *server)
+bool bi_fair_queue_has_runnable(const struct server *server)
 {
-    return is_runnable(server, &server->schedule.run_queue[LOAD_LIGHT]) ||
-           is_runnable(server, &server->schedule.run_queue[LOAD_HEAVY]) ||
-           is_runnable(server, &server->schedule.deferred);
+    return is_runnable(server, &server->fair_queue.run_queue[LOAD_LIGHT]) ||
+           is_runnable(server, &server->fair_queue.run_queue[LOAD_HEAVY]) ||
+           is_runnable(server, &server->fair_queue.deferred);
 }
 
 /* ---- bulk senders ---- */
@@ -127,25 +128,26 @@ bool bi_schedule_has_runnable(const struct server *server)
 /* Returns the connection to read next, or NULL if none may be read. */
 static struct conn *next_read(const struct server *server)
 {
-    const struct schedule *schedule = &server->schedule;
-    struct conn *light = schedule->reads[LOAD_LIGHT].head;
-    struct conn *heavy = bi_schedule_accepts_bulk(server) ? schedule->reads[LOAD_HEAVY].head : NULL;
+    const struct fair_queue *fair_queue = &server->fair_queue;
+    struct conn *light = fair_queue->reads[LOAD_LIGHT].head;
+    struct conn *heavy =
+        bi_fair_queue_accepts_bulk(server) ? fair_queue->reads[LOAD_HEAVY].head : NULL;
 
-    return light == NULL || (heavy != NULL && schedule->last_read_light) ? heavy : light;
+    return light == NULL || (heavy != NULL && fair_queue->last_read_light) ? heavy : light;
 }
 
-bool bi_schedule_has_readable(const struct server *server)
+bool bi_fair_queue_has_readable(const struct server *server)
 {
     return next_read(server) != NULL;
 }
 
-void bi_schedule_read(struct server *server)
+void bi_fair_queue_read(struct server *server)
 {
     int64_t end = server->now + BULK_US;
     struct conn *conn;
 
     while (server->now < end && (conn = next_read(server)) != NULL) {
-        server->schedule.last_read_light = conn == server->schedule.reads[LOAD_LIGHT].head;
+        server->fair_queue.last_read_light = conn == server->fair_queue.reads[LOAD_LIGHT].head;
         bi_conn_dequeue(conn, LIST_READ);
 
         /* It may have ended or filled up since it was enqueued. */
@@ -155,11 +157,11 @@ void bi_schedule_read(struct server *server)
         }
 
         /* The end of the turn watches the socket again: a queued connection has no read event. */
-        bi_schedule_mark_dirty(conn);
+        bi_fair_queue_mark_dirty(conn);
     }
 }
 
-void bi_schedule_on_readable(struct conn *conn)
+void bi_fair_queue_on_readable(struct conn *conn)
 {
     struct server *server = conn->server;
     enum load load = load_of(conn);
@@ -167,8 +169,8 @@ void bi_schedule_on_readable(struct conn *conn)
     if (bi_conn_is_in(conn, LIST_READ))
         return;
 
-    if (load == LOAD_HEAVY || server->schedule.read_bytes >= READ_ROUND)
-        bi_conn_enqueue(conn, LIST_READ, &server->schedule.reads[load]);
+    if (load == LOAD_HEAVY || server->fair_queue.read_bytes >= READ_ROUND)
+        bi_conn_enqueue(conn, LIST_READ, &server->fair_queue.reads[load]);
     else
         bi_conn_input_read(conn);
 }
@@ -190,23 +192,23 @@ static void drain_dirty(struct server *server, struct conn_queue *dirty, int64_t
          * after it has run. */
         not_last = conn != last;
         bi_conn_finish_turn(conn);
-        bi_schedule_count_work(server, WRITE_WORK);
+        bi_fair_queue_count_work(server, WRITE_WORK);
     }
 }
 
-void bi_schedule_write_light(struct server *server, int64_t end)
+void bi_fair_queue_write_light(struct server *server, int64_t end)
 {
-    drain_dirty(server, &server->schedule.dirty[LOAD_LIGHT], half_of_time(server, end));
+    drain_dirty(server, &server->fair_queue.dirty[LOAD_LIGHT], half_of_time(server, end));
 }
 
-void bi_schedule_write(struct server *server, int64_t end)
+void bi_fair_queue_write(struct server *server, int64_t end)
 {
-    bi_schedule_write_light(server, end);
-    drain_dirty(server, &server->schedule.dirty[LOAD_HEAVY], end);
+    bi_fair_queue_write_light(server, end);
+    drain_dirty(server, &server->fair_queue.dirty[LOAD_HEAVY], end);
 }
 
-bool bi_schedule_has_dirty(const struct server *server)
+bool bi_fair_queue_has_dirty(const struct server *server)
 {
-    return server->schedule.dirty[LOAD_LIGHT].head != NULL ||
-           server->schedule.dirty[LOAD_HEAVY].head != NULL;
+    return server->fair_queue.dirty[LOAD_LIGHT].head != NULL ||
+           server->fair_queue.dirty[LOAD_HEAVY].head != NULL;
 }
