@@ -20,8 +20,6 @@
 #define OUTPUT_KEEP ((size_t)16 << 10) /* memory that an empty output retains */
 #define THROTTLED_KEEP \
     ((size_t)4 << 10) /* input and output limit while clients' memory is half used */
-#define UNREAD_TIMEOUT_US       INT64_C(10000000) /* UNREAD_MAX unread and no progress: close */
-#define UNREAD_TIMEOUT_SHORT_US INT64_C(1000000)  /* the same while memory is short */
 
 /* ---- limits ---- */
 
@@ -74,24 +72,6 @@ void bi_conn_update_memory(struct conn *conn)
 size_t bi_conn_unread_bytes(const struct conn *conn)
 {
     return bi_output_left(&conn->output) + conn->load.unreplied_bytes;
-}
-
-bool bi_conn_is_reader_stalled(const struct conn *conn)
-{
-    const struct server *server = conn->server;
-    size_t unread_bytes = bi_conn_unread_bytes(conn);
-    int64_t stalled_us = server->now - conn->last_drained_at;
-
-    /* With many connections the share is less than UNREAD_SHARE: together they would still hold all
-     * of the memory. */
-    uint64_t share = server->limits.max_client_bytes / 2 / server->connections;
-    if (share > UNREAD_SHARE)
-        share = UNREAD_SHARE;
-
-    /* Reading slowly is allowed, as long as the client makes progress. */
-    return (unread_bytes > UNREAD_MAX && stalled_us > UNREAD_TIMEOUT_US) ||
-           (bi_server_is_memory_short(server) && unread_bytes > share &&
-            stalled_us > UNREAD_TIMEOUT_SHORT_US);
 }
 
 /* ---- events ---- */

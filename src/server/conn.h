@@ -202,13 +202,18 @@ size_t bi_conn_max_input(const struct conn *conn);
 void bi_conn_update_memory(struct conn *conn);
 /* Bytes of replies that the client has not read. */
 size_t bi_conn_unread_bytes(const struct conn *conn);
-/* True if the client has not read anything of many unread bytes for long. */
-bool bi_conn_is_reader_stalled(const struct conn *conn);
 
 /* Writes as much as the socket accepts. */
 void bi_conn_write(struct conn *conn);
 /* Writes, then closes the connection or updates its events. The connection may be freed. */
 void bi_conn_finish_turn(struct conn *conn);
+
+/* ---- conn_timeout.c ---- */
+
+/* Ends the connections whose timeouts are over, at the end of the turn; called once a second. */
+void bi_conn_timeout_check_all(struct server *server);
+/* True if the client has not read anything of many unread bytes for long. */
+bool bi_conn_timeout_is_reader_stalled(const struct conn *conn);
 
 /* ---- conn_input.c ---- */
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * server - the event loop: turns, completions, signals, timeouts, start and stop.
+ * server - the event loop: turns, completions, signals, start and stop.
  *
  * A round of the loop polls the sockets, reads queued connections, releases a slice of closed ones,
  * and ends with a turn: submit, drain completions, execute, write, commit. admission.c decides
- * which clients are served, fair_queue.c the order of the connections, their protocol what to execute.
+ * which clients are served, fair_queue.c the order of the connections, conn_timeout.c when one is
+ * closed for its silence, their protocol what to execute.
  *
  * Failure    A timer that cannot be added for lack of memory is made up for by on_idle(), whose
  *            timer exists from the start.
@@ -24,8 +25,6 @@
 
 #define PASSES_MAX          64               /* of a turn, before outputs are written again */
 #define MEMORY_SHORT_US     INT64_C(2000000) /* memory counts as short after a rejected command */
-#define OVERDUE_US          INT64_C(5000000) /* limit of a partial command while memory is short, */
-#define BODY_PACE           8192 /* extended by a second per this many bytes of a body */
 #define STOP_COMMIT_US      INT64_C(1000000) /* least time for the last commits of a stop */
 #define IDLE_CHECK_US       1000000
 #define DRAIN_MAX           4096 /* completions in a pass */
@@ -162,7 +161,7 @@ static bool commit_in_loop(struct server *server)
 
 /* ---- signals and timers ---- */
 
-static void notify(struct server *server, enum server_event event)
+void bi_server_notify(struct server *server, enum server_event event)
 {
     if (server->settings.notify != NULL)
         server->settings.notify(server->settings.user, event);
@@ -173,7 +172,7 @@ static void begin_stop(struct server *server)
     bi_log(&server->log, BIDE_LOG_INFO, "stopping: %u connection%s", server->connections,
            server->connections == 1 ? "" : "s");
     server->stopping = true;
-    notify(server, SERVER_STOPPING);
+    bi_server_notify(server, SERVER_STOPPING);
 
     /* Flush first: only a submitted op can be cancelled. */
     bi_acceptor_close_all(server);
@@ -219,30 +218,11 @@ static void on_signal(evutil_socket_t number, short what, void *arg)
     if (number == SIGUSR1)
         begin_drain(server);
     else if (number == SIGHUP)
-        notify(server, SERVER_RELOAD);
+        bi_server_notify(server, SERVER_RELOAD);
     else if (server->stopping)
         server->stop_forced = true; /* a second signal, or the timer, ends the wait for clients */
     else
         begin_stop(server);
-}
-
-/* A commit that takes longer than the watchdog interval hangs. The watchdog is not notified then,
- * so that the service manager restarts the server. */
-static void on_watchdog(evutil_socket_t fd, short what, void *arg)
-{
-    struct server *server = arg;
-    int64_t age = bi_queue_commit_age(server->queue);
-    bool stuck = age >= server->settings.watchdog_us;
-    (void)fd;
-    (void)what;
-
-    if (stuck && !server->commit_stuck)
-        bi_log(&server->log, BIDE_LOG_ERROR,
-               "a commit or checkpoint hangs since %lld s: the watchdog is not notified",
-               (long long)(age / 1000000));
-    server->commit_stuck = stuck;
-    if (!stuck)
-        notify(server, SERVER_ALIVE);
 }
 
 static void on_completion(evutil_socket_t fd, short what, void *arg)
@@ -252,76 +232,8 @@ static void on_completion(evutil_socket_t fd, short what, void *arg)
     (void)arg; /* only wakes the loop; the turn drains the cq */
 }
 
-/* Tests idle_timeout, and the limits for clients that do not read or do not authenticate. */
-static bool is_idle_too_long(struct conn *conn)
-{
-    const struct server *server = conn->server;
-    int64_t limit = server->limits.idle_timeout_ms * 1000;
-    if (bi_conn_is_reader_stalled(conn) || bi_admission_is_auth_overdue(conn))
-        return true;
-
-    /* A connection that holds a job is not idle. */
-    bool idle = bi_conn_is_idle(conn) && !bi_conn_is_in(conn, LIST_RUN) &&
-                !bi_conn_is_in(conn, LIST_READ) && !conn->protocol->holds_lease(conn);
-    if (!idle)
-        conn->last_active_at = server->now;
-
-    return limit != 0 && server->now - conn->last_active_at >= limit;
-}
-
-/* While memory is short, a body must arrive at BODY_PACE: a slow one holds memory for which other
- * clients are rejected. */
-static bool is_body_too_slow(const struct conn *conn)
-{
-    const struct server *server = conn->server;
-    const struct conn_body *body = conn->body;
-    if (body == NULL || !bi_server_is_memory_short(server))
-        return false;
-
-    int64_t due_us = (int64_t)(body->received / BODY_PACE) * 1000000;
-    return server->now - body->started_at > OVERDUE_US + due_us;
-}
-
-/* Tests command_timeout for a partial command. The timeout is at most OVERDUE_US while memory is
- * short. */
-static bool is_command_overdue(struct conn *conn)
-{
-    struct server *server = conn->server;
-    int64_t limit = server->limits.command_timeout_ms * 1000;
-
-    /* The timeouts restart while the server itself does not read the connection. */
-    if (limit == 0 || !bi_conn_has_partial_command(conn)) {
-        conn->last_received_at = server->now;
-        if (conn->body != NULL)
-            conn->body->started_at = server->now;
-        return false;
-    }
-
-    bool tight = bi_server_is_memory_tight(server) || bi_server_is_memory_short(server);
-    if (tight && limit > OVERDUE_US)
-        limit = OVERDUE_US;
-
-    bool body_too_slow = is_body_too_slow(conn);
-    if (server->now - conn->last_received_at < limit && !body_too_slow)
-        return false;
-
-    char peer[PEER_SIZE];
-    uint64_t count = bi_log_limit_hit(&server->overdue_log, server->now);
-    if (count > 0)
-        bi_log(
-            &server->log, BIDE_LOG_WARN,
-            "closing connection from %s: incomplete command, %s for %lld s (command_timeout); %llu "
-            "connections closed so far",
-            bi_conn_format_peer(conn, peer), body_too_slow ? "too slow" : "no input",
-            (long long)((server->now -
-                         (body_too_slow ? conn->body->started_at : conn->last_received_at)) /
-                        1000000),
-            (unsigned long long)count);
-    return true;
-}
-
-/* Checks the timeouts of all connections, once a second. Its timer exists from the start; it also
- * does the work of timers that could not be added for lack of memory. */
+/* Runs once a second. Its timer exists from the start; it also does the work of timers that could
+ * not be added for lack of memory. */
 static void on_idle(evutil_socket_t fd, short what, void *arg)
 {
     struct server *server = arg;
@@ -331,17 +243,7 @@ static void on_idle(evutil_socket_t fd, short what, void *arg)
     bi_acceptor_retry(server);
     if (server->stopping && bi_clock_boot() >= server->stop_end)
         server->stop_forced = true;
-
-    for (struct conn *conn = server->conns.head; conn != NULL;
-         conn = bi_conn_next(conn, LIST_ALL)) {
-        bi_conn_look_again(conn);
-        if (conn->lingering || (!is_command_overdue(conn) && !is_idle_too_long(conn)))
-            continue;
-
-        /* Closed at the end of the turn, as closing here would unlink it from this list. */
-        conn->dead = true;
-        bi_fair_queue_mark_dirty(conn);
-    }
+    bi_conn_timeout_check_all(server);
 }
 
 /* ---- start and stop ---- */
@@ -350,19 +252,17 @@ static bool assign_events(struct server *server)
 {
     static const int signals[SERVER_SIGNALS] = {SIGTERM, SIGINT, SIGUSR1, SIGHUP};
     struct event_base *base = server->base;
-    int64_t interval_us = server->settings.watchdog_us / 3; /* two of them may be late */
 
     event_assign(&server->cq_event, base, bide_cq_fd(server->cq), EV_READ | EV_PERSIST,
                  on_completion, server);
     event_assign(&server->idle_timer, base, -1, EV_PERSIST, on_idle, server);
-    event_assign(&server->watchdog_timer, base, -1, EV_PERSIST, on_watchdog, server);
     evtimer_assign(&server->stop_timer, base, on_signal, server);
     bi_acceptor_init(server);
     bi_release_init(server);
 
     bool added = event_add(&server->cq_event, NULL) == 0 &&
                  bi_server_add_timer(&server->idle_timer, IDLE_CHECK_US) &&
-                 (interval_us <= 0 || bi_server_add_timer(&server->watchdog_timer, interval_us));
+                 bi_watchdog_start(server);
     for (size_t i = 0; i < SERVER_SIGNALS && added; i++) {
         evsignal_assign(&server->signals[i], base, signals[i], on_signal, server);
         added = event_add(&server->signals[i], NULL) == 0;
@@ -570,7 +470,7 @@ void bi_server_run(struct server *server)
     size_t count = 0;
 
     bi_acceptor_start(server);
-    notify(server, SERVER_READY);
+    bi_server_notify(server, SERVER_READY);
 
     /* The calling thread only receives the signals: a signal that is sent to a process is not
      * delivered while the thread that the kernel has chosen for it hangs in a sync. */

@@ -96,6 +96,9 @@ struct server {
 int bi_server_start_protocol(struct server *server, const struct protocol *protocol,
                              void **state_out, char *error);
 
+/* Calls the callback of the settings. */
+void bi_server_notify(struct server *server, enum server_event event);
+
 /* Arms an assigned timer. False without memory. */
 bool bi_server_add_timer(struct event *timer, int64_t wait_us);
 
@@ -112,6 +115,11 @@ static inline bool bi_server_is_memory_tight(const struct server *server)
 {
     return server->client_bytes > server->limits.max_client_bytes / 2;
 }
+
+/* ---- watchdog.c ---- */
+
+/* Reports SERVER_ALIVE from now on, if the settings have an interval. False without memory. */
+bool bi_watchdog_start(struct server *server);
 
 /* ---- acceptor.c ---- */
 

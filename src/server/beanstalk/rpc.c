@@ -399,7 +399,7 @@ static void close_if_stalled(struct beanstalk_conn *conn)
         bi_conn_update_memory(&conn->base);
     }
 
-    bool stalled = bi_conn_is_reader_stalled(&conn->base) ||
+    bool stalled = bi_conn_timeout_is_reader_stalled(&conn->base) ||
                    (bi_conn_unread_bytes(&conn->base) > UNREAD_SHARE &&
                     server->client_bytes / 2 > server->limits.max_client_bytes);
     if (!stalled && !conn->base.dead)
