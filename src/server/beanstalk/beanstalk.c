@@ -115,7 +115,7 @@ static void reply(struct conn *conn, enum admission_reply reply)
 
 static void written(struct conn *conn)
 {
-    bi_rpc_flush_replies(bi_beanstalk_conn(conn));
+    bi_rpc_reply_flush(bi_beanstalk_conn(conn));
     bi_beanstalk_sent(bi_beanstalk_conn(conn));
 }
 

@@ -350,13 +350,16 @@ void bi_tag_table_done(struct tag_table *table);
 
 /* ---- rpc.c ---- */
 
-/* Replies to a call that is not submitted. */
-void bi_rpc_reject(struct beanstalk_conn *conn, uint64_t tag, int code, const char *sentence);
-/* Called after a write: frees what was sent completely, and writes replies that have room now. */
-void bi_rpc_flush_replies(struct beanstalk_conn *conn);
 /* Cancels the calls that wait, a slice at a time. */
 void bi_rpc_cancel_waiting(struct beanstalk_conn *conn);
 /* Ends one call, unsent reply or feed of a closed connection. False if there is none left. */
 bool bi_rpc_drop_one(struct beanstalk_conn *conn);
+
+/* ---- rpc_reply.c ---- */
+
+/* Replies to a call that is not submitted. */
+void bi_rpc_reply_reject(struct beanstalk_conn *conn, uint64_t tag, int code, const char *sentence);
+/* Called after a write: frees what was sent completely, and writes replies that have room now. */
+void bi_rpc_reply_flush(struct beanstalk_conn *conn);
 
 #endif

@@ -326,7 +326,7 @@ static size_t consume_skipped(struct beanstalk_conn *conn, const char *data, siz
     if (conn->skip_reply != NULL)
         bi_request_reply(conn, conn->skip_reply);
     else
-        bi_rpc_reject(conn, conn->skip_tag, conn->skip_code, bide_code_text(conn->skip_code));
+        bi_rpc_reply_reject(conn, conn->skip_tag, conn->skip_code, bide_code_text(conn->skip_code));
     return consumed;
 }
 

@@ -10,23 +10,17 @@
  * Ownership  The connection owns its calls, the event subscriptions they made and the topic
  *            references they acquired. Closing it cancels the calls that wait, gives back the jobs
  *            that still arrive, and ends the subscriptions and references.
- * Replies    A reply is encoded when the output has room; until then the call holds its result.
- *            A call that replies with leases is retained until the socket has accepted the whole
- *            reply. If the connection closes earlier, the jobs are given back.
  * Limits     The server stops reading a connection that has BI_RPC_IN_FLIGHT_MAX calls that do not
  *            wait, or replies that do not fit the output. max_waiters and
  *            max_waiters_per_connection bound waiting calls, max_feeds_per_connection bounds
- *            subscriptions. A reserve that obtains jobs while UNREAD_MAX bytes are unread gives
- *            them back; it is parked, and resubmitted when the client has read. A call that does
- *            not fit max_client_bytes fails with BIDE_EBUSY. A client that leaves UNREAD_MAX
- *            bytes unread and makes no progress is disconnected.
+ *            subscriptions. A call that does not fit max_client_bytes fails with BIDE_EBUSY.
+ *            rpc_reply.c limits what a client may leave unread.
  * Threads    Everything runs on the thread of the server's loop. An op completes inside
  *            bi_batch_flush() or bide_cq_drain(), never inside bide_cancel_op().
  */
 #include "op/op_args.h"
 #include "op/op_codec.h"
-#include "op/op_result.h"
-#include "server/beanstalk/beanstalk.h"
+#include "server/beanstalk/rpc_internal.h"
 
 #include <assert.h>
 #include <stddef.h>
@@ -34,79 +28,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define REPLY_KEEP ((size_t)1 << 20) /* capacity of the reply buffer that is retained */
-
-#define CANCEL_SLICE_US 1000 /* time to cancel or resubmit calls of one connection in a turn */
-#define REVOKE_WORK     4    /* work units: give back one job */
+#define CANCEL_SLICE_US 1000 /* time to cancel calls of one connection in a turn */
 #define CANCEL_WORK     2    /* work units: cancel one call, */
 #define TOPICS_PER_WORK 8    /* plus one per this many topics it waits for */
-
-struct rpc {
-    struct server_op base; /* first: completion casts it. bytes: of the encoded arguments */
-    struct beanstalk *beanstalk;
-    struct beanstalk_conn *conn; /* NULL: closed */
-    LIST_ENTRY(rpc) in_flight;   /* in conn->rpcs */
-    STAILQ_ENTRY(rpc) completed; /* in conn->unreplied, then in conn->unsent */
-    struct tag_link by_tag;      /* in conn->tags until the call is cancelled or completes */
-    uint64_t tag;
-    size_t memory;             /* counted in server->client_bytes and conn->rpc_bytes */
-    bide_buf *body;            /* holds the encoded arguments; may be NULL */
-    struct subscription *link; /* unsubscribe: unlinked from the connection until completion */
-    struct tube *topic_ref;    /* topic_ref: the topic that is referenced or released */
-    bool ref_missing;          /* topic_ref: the connection has no reference to release */
-    size_t reply_estimate;     /* upper bound of the reply in bytes, roughly */
-    size_t unreplied;          /* counted in conn->base.load.unreplied_bytes */
-    uint64_t end;              /* end offset of the reply in the output stream */
-    int64_t wait_deadline;     /* end of the client's timeout, also across resubmits */
-    bool cancel_quietly;       /* write no reply if it ends as cancelled */
-    bool waits;                /* pending for an event, not for a commit */
-    bool batched;              /* reply_estimate is counted in conn->base.load.expected_bytes */
-    bool resubmittable;        /* a reserve that owns copies of its topic names */
-    bool parked;               /* jobs were given back; resubmit when the client has read */
-    bool may_wait;             /* has a timeout; counted in waiter_count */
-    bool wait_rejected;        /* the timeout was set to 0: too many waiting calls */
-    bool cancelled;            /* by call-cancel */
-    struct decoded_op coded;   /* last: rpc_new() zeroes what precedes it */
-};
 
 struct subscription {
     LIST_ENTRY(subscription) next;
     uint64_t number;
     bide_subscription *feed;
 };
-
-/* ---- replies ---- */
-
-static void write_reply(struct beanstalk_conn *conn, uint64_t tag, int code,
-                        const struct op_bytes *result)
-{
-    struct output *output = &conn->base.output;
-    bi_output_format(output, "ANSWER %llu %d %zu\r\n", (unsigned long long)tag, code, result->size);
-    bi_output_add(output, result->data, result->size);
-    bi_output_add(output, "\r\n", 2);
-    bi_fair_queue_mark_dirty(&conn->base);
-}
-
-/* Returns the shared reply buffer, empty. One large reply must not pin its memory forever. */
-static struct op_bytes *reset_reply(struct beanstalk *beanstalk)
-{
-    if (beanstalk->rpc_reply.room > REPLY_KEEP)
-        bi_op_codec_wire_free_bytes(&beanstalk->rpc_reply);
-    beanstalk->rpc_reply.size = 0;
-    return &beanstalk->rpc_reply;
-}
-
-void bi_rpc_reject(struct beanstalk_conn *conn, uint64_t tag, int code, const char *sentence)
-{
-    struct op_bytes *result = reset_reply(conn->beanstalk);
-
-    if (bi_op_codec_encode_error(sentence, result) == BIDE_OK)
-        write_reply(conn, tag, code, result);
-    else
-        /* A call without a reply would leave the client waiting forever. */
-        conn->base.dead = true;
-    bi_fair_queue_mark_dirty(&conn->base);
-}
 
 /* ---- subscriptions ---- */
 
@@ -168,7 +98,7 @@ static struct rpc *rpc_new(struct beanstalk *beanstalk, struct beanstalk_conn *c
     return rpc;
 }
 
-static void rpc_free(struct rpc *rpc)
+void bi_rpc_free(struct rpc *rpc)
 {
     bi_op_codec_free_op(&rpc->coded);
     bide_buf_unref(rpc->body);
@@ -203,8 +133,7 @@ static void count_limited(const struct rpc *rpc, int delta)
         conn->subscriptions_pending += (uint32_t)delta;
 }
 
-/* Fails only when out of memory; nothing is changed then. */
-static bool link_rpc(struct rpc *rpc)
+bool bi_rpc_link(struct rpc *rpc)
 {
     struct beanstalk_conn *conn = rpc->conn;
     if (!bi_tag_table_add(&conn->tags, &rpc->by_tag, rpc->tag))
@@ -228,7 +157,8 @@ static void release_estimate(struct rpc *rpc)
         rpc->batched ? &conn->base.load.expected_bytes : &conn->base.load.call_reply_bytes;
 
     assert(rpc->waits || *counted >= rpc->reply_estimate);
-    /* A waiting call is in neither counter. park_reserve() limits what waiting reserves bring. */
+    /* A waiting call is in neither counter. park_reserve() in rpc_reply.c limits what waiting
+     * reserves bring. */
     *counted -= rpc->waits ? 0 : rpc->reply_estimate;
     rpc->batched = false;
 }
@@ -287,14 +217,13 @@ static void on_pending(struct server_op *server_op)
     rpc->conn->base.load.call_reply_bytes += rpc->waits ? 0 : rpc->reply_estimate;
 }
 
-static void submit(struct rpc *rpc)
+void bi_rpc_submit(struct rpc *rpc)
 {
     rpc->coded.op.private_.order = rpc->conn == NULL ? 0 : rpc->conn->base.order;
     bi_batch_submit(&rpc->base);
 }
 
-/* Ends a subscription without an owner. If memory is out, it lasts until the queue is closed. */
-static void submit_unsubscribe(struct beanstalk *beanstalk, bide_subscription *feed)
+void bi_rpc_submit_unsubscribe(struct beanstalk *beanstalk, bide_subscription *feed)
 {
     char error[BIDE_ERROR_SIZE];
     struct rpc *rpc = rpc_new(beanstalk, NULL, 0);
@@ -307,34 +236,10 @@ static void submit_unsubscribe(struct beanstalk *beanstalk, bide_subscription *f
     }
 
     rpc->coded.op.subscription.handle = feed;
-    submit(rpc);
+    bi_rpc_submit(rpc);
 }
 
-/* ---- completed calls ---- */
-
-/* Sets *jobs to the jobs that a completed op has reserved and returns their number. */
-static size_t leases_of(const bide_op *op, bide_job **jobs)
-{
-    return op->status == BIDE_OK ? bi_op_result_reserved(op, jobs) : 0;
-}
-
-/* Undoes what a completed op acquired but the client will never learn of. */
-static void revoke_results(struct rpc *rpc)
-{
-    const bide_op *op = &rpc->coded.op;
-    bide_job *jobs = NULL;
-    size_t count = leases_of(op, &jobs);
-
-    for (size_t i = 0; i < count; i++)
-        bi_release_lease(rpc->base.server, jobs[i].id, jobs[i].token, false);
-    bi_fair_queue_count_work(rpc->base.server, count * REVOKE_WORK);
-    /* feed is 0 until the connection owns the subscription; later its own list ends it. */
-    if (op->kind == BIDE_OP_SUBSCRIBE && op->status == BIDE_OK && rpc->coded.feed == 0)
-        submit_unsubscribe(rpc->beanstalk, op->subscription.handle);
-}
-
-/* Applies a completed subscribe or unsubscribe to the connection. False: out of memory. */
-static bool update_subscriptions(struct rpc *rpc)
+bool bi_rpc_update_subscriptions(struct rpc *rpc)
 {
     bide_op *op = &rpc->coded.op;
     struct beanstalk_conn *conn = rpc->conn;
@@ -385,212 +290,7 @@ static void end_reference(struct rpc *rpc)
              "topic_ref: this connection has no reference to the topic left");
 }
 
-/* ---- unread replies ---- */
-
-/* Ends a connection whose client sends calls and does not read: for too long, or while memory is
- * exhausted. */
-static void close_if_stalled(struct beanstalk_conn *conn)
-{
-    const struct server *server = conn->base.server;
-
-    if (bi_conn_unread_bytes(&conn->base) > OUTPUT_HIGH) {
-        /* Write first: the bytes may be unread only because this turn has not written yet. */
-        bi_conn_write(&conn->base);
-        bi_conn_update_memory(&conn->base);
-    }
-
-    bool stalled = bi_conn_timeout_is_reader_stalled(&conn->base) ||
-                   (bi_conn_unread_bytes(&conn->base) > UNREAD_SHARE &&
-                    server->client_bytes / 2 > server->limits.max_client_bytes);
-    if (!stalled && !conn->base.dead)
-        return;
-
-    if (!conn->base.dead)
-        bi_log(&server->log, BIDE_LOG_WARN,
-               "closing connection: the client does not read the replies to its calls");
-    conn->base.dead = true;
-    bi_fair_queue_mark_dirty(&conn->base);
-}
-
-/* Bytes of bodies, results and errors that a completed op holds. */
-static size_t result_size(const bide_op *op)
-{
-    if (op->status != BIDE_OK)
-        return 0;
-
-    bide_job *jobs;
-    size_t count = bi_op_result_snapshots(op, &jobs);
-    size_t size = bide_buf_size(bi_op_result_buf(op));
-    for (size_t i = 0; i < count; i++)
-        size += (jobs[i].body == NULL ? 0 : jobs[i].body_size) + jobs[i].result_size +
-                jobs[i].last_error_size;
-    return size;
-}
-
-/* Encodes the reply. Frees the call, or retains it until its leases have been sent. */
-static void write_result(struct rpc *rpc)
-{
-    struct beanstalk_conn *conn = rpc->conn;
-    struct op_bytes *result = reset_reply(rpc->beanstalk);
-    bide_job *jobs = NULL;
-
-    if (conn->base.dead || bi_op_codec_encode_result(&rpc->coded, result) != BIDE_OK) {
-        revoke_results(rpc);
-        if (!conn->base.dead)
-            bi_rpc_reject(conn, rpc->tag, BIDE_ENOMEM, bide_code_text(BIDE_ENOMEM));
-        rpc_free(rpc);
-        return;
-    }
-
-    write_reply(conn, rpc->tag, rpc->coded.op.status, result);
-
-    if (leases_of(&rpc->coded.op, &jobs) == 0) {
-        rpc_free(rpc);
-        return;
-    }
-    /* The client learns the tokens from this reply only. Until the socket has accepted it, the
-     * server must be able to give the jobs back. */
-    rpc->end = conn->base.output.sent_total + bi_output_left(&conn->base.output);
-    STAILQ_INSERT_TAIL(&conn->unsent, rpc, completed);
-}
-
-static void set_cancelled_error(bide_op *op)
-{
-    snprintf(op->error, sizeof(op->error), "%s", bide_code_text(BIDE_CANCELLED));
-}
-
-/* Gives back the jobs of a reserve whose client has too much unread, and parks the call. */
-static void park_reserve(struct rpc *rpc)
-{
-    bide_op *op = &rpc->coded.op;
-
-    if (!rpc->resubmittable || op->status != BIDE_OK ||
-        bi_conn_unread_bytes(&rpc->conn->base) <= UNREAD_MAX)
-        return;
-    /* A parked call can be cancelled, so it needs its tag. Without memory it replies normally. */
-    if (!rpc->cancelled && !bi_tag_table_add(&rpc->conn->tags, &rpc->by_tag, rpc->tag))
-        return;
-
-    revoke_results(rpc);
-    for (size_t i = 0; i < op->reserve.count; i++)
-        bide_job_clear(&op->reserve.jobs[i]);
-    op->reserve.count = 0;
-    op->status = BIDE_CANCELLED; /* nothing to revoke if the connection closes while parked */
-
-    rpc->parked = !rpc->cancelled;
-    if (rpc->cancelled)
-        set_cancelled_error(op);
-}
-
-/* Submits a parked reserve again, with the rest of its timeout. */
-static void resubmit(struct rpc *rpc)
-{
-    struct server *server = rpc->base.server;
-    int64_t *timeout = &rpc->coded.op.reserve.timeout_ms;
-    int64_t left = (rpc->wait_deadline - server->now) / 1000;
-
-    assert(rpc->parked && rpc->resubmittable && rpc->coded.op.reserve.count == 0);
-    rpc->parked = false;
-    if (*timeout > 0)
-        *timeout = left > 0 ? left : 0;
-
-    if (link_rpc(rpc)) {
-        /* The submit may flush a full batch, and completions may call bi_rpc_flush_replies(). The
-         * flag keeps that from resubmitting, and so the recursion from growing. */
-        rpc->beanstalk->resubmitting = true;
-        submit(rpc);
-        rpc->beanstalk->resubmitting = false;
-        return;
-    }
-
-    bi_rpc_reject(rpc->conn, rpc->tag, BIDE_ENOMEM, bide_code_text(BIDE_ENOMEM));
-    rpc_free(rpc);
-}
-
-static struct rpc *pop_unreplied(struct beanstalk_conn *conn)
-{
-    struct conn_load *load = &conn->base.load;
-    struct rpc *rpc = STAILQ_FIRST(&conn->unreplied);
-    assert(load->unreplied_count > 0 && load->unreplied_bytes >= rpc->unreplied);
-
-    STAILQ_REMOVE_HEAD(&conn->unreplied, completed);
-    load->unreplied_count--;
-    load->unreplied_bytes -= rpc->unreplied;
-    return rpc;
-}
-
-/*
- * Frees calls whose replies have been sent, then writes replies while the output has room.
- * Parked calls are resubmitted here in order, but not within another resubmit (see above) and for
- * CANCEL_SLICE_US at most; the connection is then marked dirty and continues in the next pass.
- */
-void bi_rpc_flush_replies(struct beanstalk_conn *conn)
-{
-    const struct server *server = conn->base.server;
-    const int64_t end = server->now + CANCEL_SLICE_US;
-    struct rpc *rpc;
-
-    while ((rpc = STAILQ_FIRST(&conn->unsent)) != NULL &&
-           rpc->end <= conn->base.output.sent_total) {
-        STAILQ_REMOVE_HEAD(&conn->unsent, completed);
-        rpc_free(rpc);
-    }
-
-    while ((rpc = STAILQ_FIRST(&conn->unreplied)) != NULL &&
-           bi_output_left(&conn->base.output) <= OUTPUT_HIGH) {
-        if (rpc->parked && !rpc->cancel_quietly &&
-            (conn->beanstalk->resubmitting || server->now >= end)) {
-            bi_fair_queue_mark_dirty(&conn->base);
-            return;
-        }
-
-        pop_unreplied(conn);
-        bi_tag_table_remove(&conn->tags, &rpc->by_tag);
-
-        if (!rpc->parked)
-            write_result(rpc);
-        else if (rpc->cancel_quietly)
-            rpc_free(rpc);
-        else
-            resubmit(rpc);
-    }
-}
-
-/* Queues the reply of a completed call behind those that wait for room in the output. */
-static void reply(struct rpc *rpc)
-{
-    struct beanstalk_conn *conn = rpc->conn;
-
-    if (conn->base.closed) {
-        /* The connection is being closed in slices and has not yet reached this call. */
-        revoke_results(rpc);
-        rpc_free(rpc);
-        return;
-    }
-
-    bi_fair_queue_mark_dirty(&conn->base);
-    if (rpc->wait_rejected && rpc->coded.op.status == BIDE_TIMED_OUT)
-        bi_rpc_limit_reject_wait(conn, &rpc->coded.op);
-
-    if (conn->base.dead || !update_subscriptions(rpc)) {
-        revoke_results(rpc);
-        if (!conn->base.dead)
-            bi_rpc_reject(conn, rpc->tag, BIDE_ENOMEM, bide_code_text(BIDE_ENOMEM));
-        rpc_free(rpc);
-    } else if (rpc->cancel_quietly && rpc->coded.op.status == BIDE_CANCELLED) {
-        rpc_free(rpc);
-    } else {
-        park_reserve(rpc);
-        rpc->unreplied = result_size(&rpc->coded.op);
-        STAILQ_INSERT_TAIL(&conn->unreplied, rpc, completed);
-        conn->base.load.unreplied_count++;
-        conn->base.load.unreplied_bytes += rpc->unreplied;
-        conn->has_uncancelled = true;
-        bi_rpc_flush_replies(conn);
-    }
-
-    close_if_stalled(conn);
-}
+/* ---- completion ---- */
 
 static void on_completed(struct server_op *server_op)
 {
@@ -602,12 +302,12 @@ static void on_completed(struct server_op *server_op)
         if (rpc->topic_ref != NULL)
             bi_rpc_topic_ref_settle(rpc->beanstalk, rpc->topic_ref, op->topic.delta,
                                     op->status == BIDE_OK);
-        revoke_results(rpc);
-        rpc_free(rpc);
+        bi_rpc_reply_revoke(rpc);
+        bi_rpc_free(rpc);
     } else {
         unlink_rpc(rpc);
         end_reference(rpc);
-        reply(rpc);
+        bi_rpc_reply_write(rpc);
     }
 }
 
@@ -660,7 +360,7 @@ static int rpc_begin(struct beanstalk_conn *conn, const struct command *command,
     rpc->body = bide_buf_ref(command->buf);
 
     if (code != BIDE_OK)
-        rpc_free(rpc);
+        bi_rpc_free(rpc);
     else
         *out = rpc;
     return code;
@@ -675,7 +375,7 @@ static void set_timeout(struct rpc *rpc)
 
     rpc->may_wait = bi_rpc_limit_may_wait(rpc->conn);
     rpc->wait_rejected = !rpc->may_wait;
-    /* It may still succeed at once. Only if it times out, reply() reports the limit instead. */
+    /* It may still succeed at once. Only if it times out, the reply reports the limit instead. */
     if (rpc->wait_rejected)
         *timeout = 0;
 
@@ -690,7 +390,7 @@ void bi_rpc_call(struct beanstalk_conn *conn, const struct command *command)
     int code = rpc_begin(conn, command, &rpc, error);
 
     if (code != BIDE_OK) {
-        bi_rpc_reject(conn, command->tag, code, error);
+        bi_rpc_reply_reject(conn, command->tag, code, error);
         return;
     }
 
@@ -698,16 +398,16 @@ void bi_rpc_call(struct beanstalk_conn *conn, const struct command *command)
     rpc->reply_estimate = bi_rpc_limit_reply_estimate(conn->base.server, &rpc->coded.op);
     bi_admission_audit(&conn->base, &rpc->coded.op);
 
-    if (link_rpc(rpc)) {
-        submit(rpc);
+    if (bi_rpc_link(rpc)) {
+        bi_rpc_submit(rpc);
         return;
     }
     /* Never submitted: undo what rpc_begin() did to subscriptions and references. */
     rpc->coded.op.status = BIDE_ENOMEM;
-    update_subscriptions(rpc);
+    bi_rpc_update_subscriptions(rpc);
     end_reference(rpc);
-    bi_rpc_reject(conn, command->tag, BIDE_ENOMEM, "out of memory");
-    rpc_free(rpc);
+    bi_rpc_reply_reject(conn, command->tag, BIDE_ENOMEM, "out of memory");
+    bi_rpc_free(rpc);
 }
 
 /* Returns the latest call with this tag that is pending or parked, or NULL. */
@@ -746,13 +446,10 @@ void bi_rpc_cancel(struct beanstalk_conn *conn, const struct command *command)
     bi_tag_table_remove(&conn->tags, &rpc->by_tag);
     rpc->cancelled = true;
 
-    if (!rpc->parked) {
+    if (rpc->parked)
+        bi_rpc_reply_cancel_parked(rpc);
+    else
         cancel_wait(rpc);
-        return;
-    }
-    /* It stays in the queue of replies and reports BIDE_CANCELLED there. */
-    rpc->parked = false;
-    set_cancelled_error(&rpc->coded.op);
 }
 
 /* ---- closing a connection ---- */
@@ -806,24 +503,13 @@ bool bi_rpc_drop_one(struct beanstalk_conn *conn)
         return true;
     }
 
-    /* Completed calls whose results the client has not received. */
-    if (!STAILQ_EMPTY(&conn->unreplied)) {
-        rpc = pop_unreplied(conn);
-    } else if (!STAILQ_EMPTY(&conn->unsent)) {
-        rpc = STAILQ_FIRST(&conn->unsent);
-        STAILQ_REMOVE_HEAD(&conn->unsent, completed);
-    }
-    if (rpc != NULL) {
-        bi_tag_table_remove(&conn->tags, &rpc->by_tag);
-        revoke_results(rpc);
-        rpc_free(rpc);
+    if (bi_rpc_reply_drop_one(conn))
         return true;
-    }
 
     struct subscription *link = LIST_FIRST(&conn->subscriptions);
     if (link != NULL) {
         LIST_REMOVE(link, next);
-        submit_unsubscribe(conn->beanstalk, link->feed);
+        bi_rpc_submit_unsubscribe(conn->beanstalk, link->feed);
         free(link);
         return true;
     }
