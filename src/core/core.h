@@ -373,12 +373,4 @@ bool bi_core_is_checking(const struct core *core, const bide_op *op);
  * there are no more. NULL, or a description of the fault. */
 const char *bi_core_check_slice(struct core *core, uint64_t *position, unsigned budget, bool *end);
 
-/* The rest is for tests. */
-
-/* Checks every invariant. NULL, or a description of the fault. Costs O(everything). */
-const char *bi_core_check_all(struct core *core);
-
-/* A hash of the whole state: equal for cores in the same state. */
-uint64_t bi_core_check_hash(struct core *core);
-
 #endif

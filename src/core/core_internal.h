@@ -509,4 +509,11 @@ static inline int64_t age_of(const struct core *core, int64_t mono)
     return mono < core->now.mono ? core->now.mono - mono : 0;
 }
 
+/* ---- checks (core_check.c) ---- */
+
+/* Checks one job. NULL, or a description of the fault. May raise the hold. */
+const char *bi_core_check_job(struct core *core, const struct topic *topic, const struct job *job);
+/* True if `before` (NULL: none) may precede the job in the list or the tree of its state. */
+bool bi_core_check_order(const struct core *core, const struct job *before, const struct job *job);
+
 #endif

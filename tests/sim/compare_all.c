@@ -47,7 +47,7 @@ void sim_compare_all(struct sim *sim)
     sim_check_cache(sim);
     if (sim->options.journal)
         sim_compare_store(sim);
-    const char *broken = bi_core_check_all(sim->core);
+    const char *broken = core_check_all(sim->core);
     if (broken != NULL)
         sim_fail(sim, "%s", broken);
 }

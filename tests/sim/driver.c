@@ -202,7 +202,7 @@ static bool may_fail(const struct sim *sim, bide_op_kind kind)
 /* Runs an op while allocations fail. False if that made it fail; then nothing has changed. */
 static bool run_failing(struct sim *sim, struct sim_op *sop, int *code)
 {
-    uint64_t before = bi_core_check_hash(sim->core);
+    uint64_t before = core_state_hash(sim->core);
     sim_alloc_arm(&sim->alloc, 1 + rng_below(&sim->rng, 5), 1 + (unsigned)rng_below(&sim->rng, 3));
     *code = run_to_end(sim, sop, true);
     sim->allowed_enomem = sim_alloc_disarm(&sim->alloc);
@@ -210,7 +210,7 @@ static bool run_failing(struct sim *sim, struct sim_op *sop, int *code)
         return true;
     expect_true(sim, sim->allowed_enomem || *code == BIDE_EFULL,
                 "BIDE_ENOMEM though there was memory");
-    expect_true(sim, bi_core_check_hash(sim->core) == before,
+    expect_true(sim, core_state_hash(sim->core) == before,
                 "an op that lacked memory has changed something");
     return false;
 }
@@ -220,13 +220,13 @@ static bool run_limited(struct sim *sim, struct sim_op *sop, int *code)
 {
     bool limited = sim->options.limits.max_memory != 0;
     bool compare = limited && sim->model->count < 300 && rng_one_in(&sim->rng, 4);
-    uint64_t before = compare ? bi_core_check_hash(sim->core) : 0;
+    uint64_t before = compare ? core_state_hash(sim->core) : 0;
     *code = run_to_end(sim, sop, false);
     if (*code != BIDE_EFULL || has_parts(sop->op.kind))
         return true;
     expect_true(sim, limited, "BIDE_EFULL though there is no limit");
     if (compare)
-        expect_true(sim, bi_core_check_hash(sim->core) == before,
+        expect_true(sim, core_state_hash(sim->core) == before,
                     "an op that answered BIDE_EFULL has changed something");
     return false;
 }
@@ -353,7 +353,7 @@ static void end(struct sim *sim)
     sim_load_rest(sim);
     sim_tick(sim);
     sim_compare_all(sim);
-    sim_hash(sim, bi_core_check_hash(sim->core));
+    sim_hash(sim, core_state_hash(sim->core));
     if (rng_one_in(&sim->rng, 2))
         sim_empty(sim);
     sim_close(sim);

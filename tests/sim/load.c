@@ -303,7 +303,7 @@ static void load_a_little(struct sim *sim)
 /* While loading goes on, everything but the order of lists must be right. */
 static void check_partly(struct sim *sim)
 {
-    const char *broken = bi_core_check_all(sim->core);
+    const char *broken = core_check_all(sim->core);
     if (broken != NULL && strcmp(broken, "a list is out of order") != 0)
         sim_fail(sim, "%s", broken);
 }

@@ -12,6 +12,7 @@
 #ifndef SIM_MODEL_H
 #define SIM_MODEL_H
 
+#include "core_state.h"
 #include "sim.h"
 
 struct mtext {

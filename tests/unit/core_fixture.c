@@ -71,7 +71,7 @@ void core_fixture_open(struct core_fixture *fixture, bool journal)
 
 void core_fixture_check(struct core_fixture *fixture)
 {
-    const char *fault = bi_core_check_all(fixture->core);
+    const char *fault = core_check_all(fixture->core);
     if (fault != NULL)
         fail_msg("%s", fault);
 }

@@ -11,6 +11,8 @@
 #include "alloc_fixture.h"
 #include "unit.h"
 
+#include "../sim/core_state.h"
+
 #include "core/core.h"
 
 #include <string.h>

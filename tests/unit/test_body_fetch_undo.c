@@ -400,7 +400,7 @@ static void topics_of_a_parked_call_are_kept(void **state)
     store_sized(&w, "a", SIZE);
     struct call call;
     assert_int_equal(reserve_from(&call, 2, BIDE_FOREVER, 1), BIDE_OK);
-    const char *fault = bi_core_check_all(w.core);
+    const char *fault = core_check_all(w.core);
     give_up(&call);
     assert_null(fault);
 }

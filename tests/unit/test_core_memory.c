@@ -351,7 +351,7 @@ static unsigned miss_every_point(size_t at)
     unsigned failures = 0;
     for (uint64_t point = 1;; point++) {
         assert_true(point < 1000);
-        uint64_t before = bi_core_check_hash(w.core);
+        uint64_t before = core_state_hash(w.core);
         w.alloc.failed = 0;
         w.alloc.countdown = point;
         int code = script[at].run();
@@ -361,7 +361,7 @@ static unsigned miss_every_point(size_t at)
             return failures;
         if (code != BIDE_ENOMEM || w.alloc.failed == 0)
             fail_msg("%s answered %s", script[at].name, bide_code_name(code));
-        if (bi_core_check_hash(w.core) != before)
+        if (core_state_hash(w.core) != before)
             fail_msg("%s changed something at allocation %u", script[at].name, (unsigned)point);
         failures++;
     }
@@ -395,13 +395,13 @@ static void sealing_without_memory_changes_nothing(void **state)
     (void)state;
     core_fixture_open(&w, true);
     put(&w, "a");
-    uint64_t before = bi_core_check_hash(w.core);
+    uint64_t before = core_state_hash(w.core);
     uint64_t gathering = bi_journal_open_batch(w.core);
     struct bi_batch batch;
     w.alloc.failing = true;
     assert_int_equal(bi_journal_seal(w.core, w.now, &batch), BIDE_ENOMEM);
     w.alloc.failing = false;
-    assert_int_equal(bi_core_check_hash(w.core), before);
+    assert_int_equal(core_state_hash(w.core), before);
     assert_int_equal(bi_journal_open_batch(w.core), gathering);
     assert_true(bi_journal_is_dirty(w.core));
     batch = seal(&w);

@@ -186,12 +186,12 @@ static void batch_that_cannot_be_sealed_stays_open(void **state)
     (void)state;
     for (int i = 0; i < 5; i++)
         put(&w, "a");
-    uint64_t hash = bi_core_check_hash(w.core);
+    uint64_t hash = core_state_hash(w.core);
     struct bi_batch batch;
     w.alloc.failing = true;
     assert_int_equal(bi_journal_seal(w.core, w.now, &batch), BIDE_ENOMEM);
     w.alloc.failing = false;
-    assert_int_equal(bi_core_check_hash(w.core), hash);
+    assert_int_equal(core_state_hash(w.core), hash);
     assert_int_equal(bi_journal_backlog(w.core), 5);
     commit_count(2);
     commit_count(2);

@@ -118,7 +118,7 @@ static void invalid_image_is_rejected_and_changes_nothing(void **state)
     (void)state;
     struct bi_image first = image_of(1);
     assert_int_equal(load(&first), BIDE_OK);
-    uint64_t before = bi_core_check_hash(w.core);
+    uint64_t before = core_state_hash(w.core);
     struct bi_image bad[10];
     for (size_t i = 0; i < COUNT_OF(bad); i++)
         bad[i] = image_of(50);
@@ -135,7 +135,7 @@ static void invalid_image_is_rejected_and_changes_nothing(void **state)
     bad[8].plain = bad[9].plain = true; /* these states need an ext */
     for (size_t i = 0; i < COUNT_OF(bad); i++) {
         assert_int_equal(load(&bad[i]), BIDE_EINVAL);
-        assert_int_equal(bi_core_check_hash(w.core), before);
+        assert_int_equal(core_state_hash(w.core), before);
     }
     core_fixture_check(&w);
 }
