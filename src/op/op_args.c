@@ -13,13 +13,12 @@
 /* Fields of one type: one in the arguments, or one in each item of a list. */
 struct run {
     const struct field *field; /* NULL: none */
-    const char *base;          /* the first struct that has the field */
+    char *base;                /* the first struct that has the field */
     size_t count, stride;
     const struct layout *items; /* of the items of a list; NULL: the arguments have the field */
 };
 
-static struct run find_run(const struct layout *layout, const void *base,
-                           const struct field_codec *codec)
+static struct run find_run(const struct layout *layout, void *base, const struct field_codec *codec)
 {
     for (size_t i = 0; i < layout->count; i++) {
         const struct field *field = &layout->fields[i];
@@ -28,7 +27,7 @@ static struct run find_run(const struct layout *layout, const void *base,
         if (field->codec == codec) {
             return (struct run){.field = field, .base = base, .count = 1};
         } else if (field->codec == &bi_op_codec_field_struct) {
-            run = find_run(field->layout, const_member_at(base, field->at), codec);
+            run = find_run(field->layout, member_at(base, field->at), codec);
         } else if (field->codec == &bi_op_codec_field_items) {
             run = find_run(field->layout, pointer_at(base, field->at), codec);
             run.count = size_at(base, field->aux[0]);
@@ -44,23 +43,26 @@ static struct run find_run(const struct layout *layout, const void *base,
 
 static struct run find_in_args(const bide_op *op, const struct field_codec *codec)
 {
-    return find_run(bi_op_row(op)->args, op, codec);
+    return find_run(bi_op_row(op)->args, (void *)(uintptr_t)op, codec);
 }
 
-static const void *run_at(const struct run *run, size_t i)
+/* The struct that has the field: item i of a list, or the arguments. */
+static void *run_item(const struct run *run, size_t i)
 {
     assert(i < run->count);
-    return run->base + i * run->stride + run->field->at;
+    return run->base + i * run->stride;
+}
+
+static void *run_at(const struct run *run, size_t i)
+{
+    return member_at(run_item(run, i), run->field->at);
 }
 
 /* Whether the check has rejected item i: its pointers may be invalid, and are not copied. */
 static bool is_rejected(const struct run *run, size_t i)
 {
-    if (run->items == NULL)
-        return false;
-
-    const void *item = run->base + i * run->stride;
-    return *(const int *)const_member_at(item, run->items->status) != BIDE_OK;
+    return run->items != NULL &&
+           *(const int *)const_member_at(run_item(run, i), run->items->status) != BIDE_OK;
 }
 
 size_t bi_op_args_id_count(const bide_op *op)
@@ -236,79 +238,43 @@ static bool copy_slice(bide_op *op, bide_slice bytes, const bide_buf *given, bid
     return *copied_buf != NULL;
 }
 
-static bool copy_body(bide_op *op, bide_put_item *item)
-{
-    return copy_slice(op, item->body, item->buf, &item->made_);
-}
-
-static bool copy_result(bide_op *op, bide_finish_item *item)
-{
-    if (item->keep && (item->result.data != NULL || item->buf != NULL))
-        return copy_slice(op, item->result, item->buf, &item->made_);
-    item->made_ = NULL;
-    return true;
-}
-
 static int set_no_memory(bide_op *op)
 {
     bi_text_copy(op->error, bide_code_text(BIDE_ENOMEM));
     return BIDE_ENOMEM;
 }
 
-bool bi_op_payload_put(bide_op *op)
+/* Copies the body or the result of an item. A result may be missing, or not to be kept. */
+static bool copy_body(bide_op *op, const struct field *field, void *item)
 {
-    return copy_body(op, &op->put);
+    const bide_slice *bytes = member_at(item, field->at);
+    const bide_buf *given = pointer_at(item, field->aux[0]);
+    const bool *keep = field->limit == 0 ? NULL : member_at(item, field->limit);
+
+    set_pointer(item, field->aux[1], NULL);
+    if (keep != NULL && (!*keep || (bytes->data == NULL && given == NULL)))
+        return true;
+    return copy_slice(op, *bytes, given, member_at(item, field->aux[1]));
 }
 
-bool bi_op_payload_put_many(bide_op *op)
+static void copy_bodies_of_items(bide_op *op, const struct run *run)
 {
-    struct bulk_errors items;
-    bi_bulk_begin(&items, op);
+    struct bulk_errors errors;
+    bi_bulk_begin(&errors, op);
 
-    for (size_t i = 0; i < op->put_many.count; i++) {
-        bide_put_item *item = &op->put_many.items[i];
-        item->made_ = NULL;
-        if (item->status != BIDE_OK || copy_body(op, item))
-            continue;
-
-        item->status = set_no_memory(op);
-        bi_bulk_record(&items, op, i, item->status);
+    for (size_t i = 0; i < run->count; i++) {
+        void *item = run_item(run, i);
+        if (is_rejected(run, i)) {
+            set_pointer(item, run->field->aux[1], NULL);
+        } else if (!copy_body(op, run->field, item)) {
+            *(int *)member_at(item, run->items->status) = set_no_memory(op);
+            bi_bulk_record(&errors, op, i, BIDE_ENOMEM);
+        }
     }
-    bi_bulk_end(&items, op);
-    return true;
+    bi_bulk_end(&errors, op);
 }
 
-bool bi_op_payload_done(bide_op *op)
-{
-    /* A done always retains; only items of a list may say otherwise. */
-    op->finish.keep = true;
-    return copy_result(op, &op->finish);
-}
-
-bool bi_op_payload_finish_and_reserve(bide_op *op)
-{
-    return copy_result(op, &op->finish_and_reserve.finish);
-}
-
-bool bi_op_payload_finish_many(bide_op *op)
-{
-    struct bulk_errors items;
-    bi_bulk_begin(&items, op);
-
-    for (size_t i = 0; i < op->finish_many.count; i++) {
-        bide_finish_item *item = &op->finish_many.items[i];
-        item->made_ = NULL;
-        if (item->status != BIDE_OK || copy_result(op, item))
-            continue;
-
-        item->status = set_no_memory(op);
-        bi_bulk_record(&items, op, i, item->status);
-    }
-    bi_bulk_end(&items, op);
-    return true;
-}
-
-bool bi_op_payload_restore(bide_op *op)
+static bool copy_restored(bide_op *op)
 {
     const bide_job *job = op->restore.job;
 
@@ -320,39 +286,42 @@ bool bi_op_payload_restore(bide_op *op)
                                              &op->restore.made_result_);
 }
 
+static bool copy_payloads(bide_op *op)
+{
+    struct run run = find_in_args(op, &bi_op_codec_field_body);
+    if (run.field == NULL)
+        return copy_restored(op);
+    if (run.items == NULL)
+        return copy_body(op, run.field, run.base);
+
+    copy_bodies_of_items(op, &run);
+    return true;
+}
+
 /* Put options of another size, and their copy in our size. */
 struct options_copy {
     const bide_put_options *given; /* NULL: no copy was necessary */
     bide_put_options options;
 };
 
-/* The items of a put or put_many: only these have options. */
-static bide_put_item *put_items(bide_op *op, size_t *count)
-{
-    bool many = op->kind == BIDE_OP_PUT_MANY;
-    *count = many ? op->put_many.count : 1;
-    return many ? op->put_many.items : &op->put;
-}
-
 static bool copy_options(bide_op *op)
 {
     static const bide_put_options init = BIDE_PUT_OPTIONS_INIT;
     char error[BIDE_ERROR_SIZE];
-    size_t count;
-    bide_put_item *items = put_items(op, &count);
-    struct options_copy *copies = calloc(count, sizeof(*copies));
+    struct run run = find_in_args(op, &bi_op_codec_field_pointed);
+    struct options_copy *copies = calloc(run.count, sizeof(*copies));
     if (copies == NULL)
         return false;
 
-    for (size_t i = 0; i < count; i++) {
-        bool refused = op->kind == BIDE_OP_PUT_MANY && items[i].status != BIDE_OK;
-        if (refused || items[i].options == NULL || items[i].options->size == sizeof(init))
+    for (size_t i = 0; i < run.count; i++) {
+        const bide_put_options **options = run_at(&run, i);
+        if (is_rejected(&run, i) || *options == NULL || (*options)->size == sizeof(init))
             continue;
 
-        copies[i] = (struct options_copy){items[i].options, init};
+        copies[i] = (struct options_copy){*options, init};
         /* Cannot fail: the argument check has copied the same options before. */
-        bi_sized_struct_copy(&copies[i].options, items[i].options, "", error);
-        items[i].options = &copies[i].options;
+        bi_sized_struct_copy(&copies[i].options, *options, "", error);
+        *options = &copies[i].options;
     }
 
     op->private_.options = copies;
@@ -365,12 +334,11 @@ void bi_op_payload_restore_options(bide_op *op)
     if ((op->private_.flags & BI_COPY_OPTIONS) == 0)
         return;
 
-    size_t count;
-    bide_put_item *items = put_items(op, &count);
+    struct run run = find_in_args(op, &bi_op_codec_field_pointed);
     struct options_copy *copies = op->private_.options;
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < run.count; i++)
         if (copies[i].given != NULL)
-            items[i].options = copies[i].given;
+            set_pointer(run_at(&run, i), 0, copies[i].given);
 
     free(copies);
     op->private_.options = NULL;
@@ -379,8 +347,7 @@ void bi_op_payload_restore_options(bide_op *op)
 
 int bi_op_payload_copy(bide_op *op)
 {
-    bool (*copy)(bide_op *) = bi_op_row(op)->copy;
-    bool copied = copy == NULL || copy(op);
+    bool copied = !bi_op_is(op, OP_PAYLOAD) || copy_payloads(op);
 
     if (copied && (op->private_.flags & BI_OTHER_SIZE) != 0)
         copied = copy_options(op);

@@ -52,9 +52,4 @@ void bi_op_payload_free(bide_op *op);
 /* After the completion: restores the caller's pointers to put options. */
 void bi_op_payload_restore_options(bide_op *op);
 
-/* The functions in the rows of the op table: false when out of memory. */
-typedef bool op_payload(bide_op *op);
-op_payload bi_op_payload_put, bi_op_payload_put_many, bi_op_payload_done, bi_op_payload_finish_many,
-    bi_op_payload_finish_and_reserve, bi_op_payload_restore;
-
 #endif

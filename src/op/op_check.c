@@ -439,6 +439,8 @@ static int check_finish_item(const bide_options *options, bide_op *op, const voi
 
 int bi_op_check_done(const bide_options *options, bide_op *op)
 {
+    /* A done always retains; only items of a list may say otherwise. */
+    op->finish.keep = true;
     return check_finish_item(options, op, &op->finish);
 }
 

@@ -63,7 +63,9 @@ BI_OP_CODEC_DECLARE(topic); /* the same, of printable ASCII only */
 BI_OP_CODEC_DECLARE(slice);
 BI_OP_CODEC_DECLARE(changed_topic); /* a slice: the topic that the op inserts into or changes */
 BI_OP_CODEC_DECLARE(unused_slice);  /* a slice that the kind ignores: sent, but not copied */
-BI_OP_CODEC_DECLARE(body);    /* a bide_slice, unless there is a bide_buf at aux[0] or aux[1] */
+/* A bide_slice, unless there is a bide_buf of the caller at aux[0], or a copy at aux[1]. With a limit
+ * it is a result: limit is then the offset of the bool that says whether it is kept. */
+BI_OP_CODEC_DECLARE(body);
 BI_OP_CODEC_DECLARE(part);    /* of a job: a pointer, its size at aux[0], its bide_buf at aux[1] */
 BI_OP_CODEC_DECLARE(payload); /* the same, if the op has a copy in a buffer of its own (made) */
 BI_OP_CODEC_DECLARE(made);    /* arguments: a private bide_buf, not sent */

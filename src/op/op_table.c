@@ -53,6 +53,8 @@
 #define TOPIC(member)             FIELD(topic, OFFSET(member), 0, 0, sizeof(((STRUCT *)0)->member), NULL)
 #define TEXT(member)              FIELD(text, OFFSET(member), 0, 0, sizeof(((STRUCT *)0)->member), NULL)
 #define BODY(at, member)          FIELD(body, OFFSET(at member), OFFSET(at buf), OFFSET(at made_), 0, NULL)
+#define RESULT(at, member) \
+    FIELD(body, OFFSET(at member), OFFSET(at buf), OFFSET(at made_), OFFSET(at keep), NULL)
 #define PART_AS(codec, member, buf_index) \
     FIELD(codec, OFFSET(member), OFFSET(member##_size), OFFSET(bufs_[buf_index]), 0, NULL)
 #define PART(member, buf_index)    PART_AS(part, member, buf_index)
@@ -111,7 +113,7 @@ enum { BI_JOB_COUNTERS(JOB_INDEX) COUNTER_COUNT };
 /* The arguments that are items of lists, too: `at` is their place in the op, or nothing. */
 #define PUT_FIELDS(at) CHANGED_TOPIC(at topic), POINTED(at options, options), BODY(at, body)
 #define FINISH_FIELDS(at) \
-    ID(at id), U64(at token), FLAG(at keep), I64(at retain_ms), BODY(at, result)
+    ID(at id), U64(at token), FLAG(at keep), I64(at retain_ms), RESULT(at, result)
 #define TOUCH_FIELDS(at) ID(at id), U64(at token), I64(at extend_ms), SLICE(at progress)
 #define RESERVE_FIELDS(at)                                        \
     TOPICS(at topics), ENUM(at strategy), TIMEOUT(at timeout_ms), \
@@ -254,7 +256,6 @@ static void undo_list(bide_op *op)
 #define RESULTS(...)  .results_any = &(const struct layout){FIELDS(__VA_ARGS__)}
 #define OK(...)       .results_ok = &(const struct layout){FIELDS(__VA_ARGS__)}
 #define ALSO_OK(code)      .alt_ok = (code)
-#define COPY(payload_name) .copy = bi_op_payload_##payload_name
 #define WAITS(timeout)     .timeout_at = offsetof(bide_op, timeout)
 #define RESERVE_AT(args)   .reserve_at = offsetof(bide_op, args)
 #define DEPENDS(function)  .needs_recovery = (function)
@@ -263,16 +264,17 @@ static void undo_list(bide_op *op)
 /* ---- put ---- */
 
 #define ROW_PUT \
-    CHECK(put), FLAGS(OP_INSERTS_JOBS), ARGS(PUT_FIELDS(put.)), OK(ID(put.id)), \
-    ALSO_OK(BIDE_EXISTS), COPY(put), DEPENDS(put_needs_recovery)
+    CHECK(put), FLAGS(OP_INSERTS_JOBS | OP_PAYLOAD), ARGS(PUT_FIELDS(put.)), OK(ID(put.id)), \
+    ALSO_OK(BIDE_EXISTS), DEPENDS(put_needs_recovery)
 #define ROW_PUT_MANY \
-    LIST_RULES(put_many), CHECK(put_many), FLAGS(OP_INSERTS_JOBS), ARGS(ITEMS(put_many, put_item)), \
+    LIST_RULES(put_many), CHECK(put_many), FLAGS(OP_INSERTS_JOBS | OP_PAYLOAD), \
+    ARGS(ITEMS(put_many, put_item)), \
     RESULTS(OUTCOMES(put_many, put_outcome), SIZE(put_many.accepted), ERROR_ITEM), \
-    COPY(put_many), DEPENDS(put_many_needs_recovery)
+    DEPENDS(put_many_needs_recovery)
 #define ROW_RESTORE \
-    CHECK(restore), FLAGS(OP_INSERTS_JOBS), \
+    CHECK(restore), FLAGS(OP_INSERTS_JOBS | OP_PAYLOAD), \
     ARGS(RESTORED(restore.job, job), MADE(restore.made_body_), MADE(restore.made_result_)), \
-    OK(ID(restore.id)), ALSO_OK(BIDE_EXISTS), COPY(restore), DEPENDS(restore_needs_recovery)
+    OK(ID(restore.id)), ALSO_OK(BIDE_EXISTS), DEPENDS(restore_needs_recovery)
 
 /* ---- reserve and finish ---- */
 
@@ -287,21 +289,21 @@ static void undo_list(bide_op *op)
 #define ROW_LEASE     NO_RULES, FLAGS(0), ARGS(ID(lease.id), U64(lease.token))
 #define ROW_DELETE    ROW_LEASE
 #define ROW_GIVE_BACK ROW_LEASE
-#define ROW_DONE      CHECK(done), FLAGS(0), ARGS(FINISH_FIELDS(finish.)), COPY(done)
+#define ROW_DONE      CHECK(done), FLAGS(OP_PAYLOAD), ARGS(FINISH_FIELDS(finish.))
 #define ROW_FINISH_MANY \
-    LIST_RULES(finish_many), CHECK(finish_many), FLAGS(0), ARGS(ITEMS(finish_many, finish_item)), \
-    RESULTS(OUTCOMES(finish_many, finish_outcome), ERROR_ITEM), COPY(finish_many)
+    LIST_RULES(finish_many), CHECK(finish_many), FLAGS(OP_PAYLOAD), ARGS(ITEMS(finish_many, finish_item)), \
+    RESULTS(OUTCOMES(finish_many, finish_outcome), ERROR_ITEM)
 /* The status of the finish is an argument, too: unless the server sets it, the caller sees that the
  * finish was not executed. */
 #define ROW_FINISH_AND_RESERVE \
-    CHECK(finish_and_reserve), FLAGS(OP_RESERVES | OP_TWO_PARTS | OP_BODIES), \
+    CHECK(finish_and_reserve), FLAGS(OP_RESERVES | OP_TWO_PARTS | OP_BODIES | OP_PAYLOAD), \
     ARGS(INNER(finish_and_reserve.finish, finish_item), \
          STATUS(finish_and_reserve.finish.status), \
          INNER(finish_and_reserve.reserve, reserve_args)), \
     RESULTS(STATUS(finish_and_reserve.finish.status)), \
     OK(LIST(finish_and_reserve.reserve.jobs, finish_and_reserve.reserve.count, \
             finish_and_reserve.reserve.job_max, 1, job)), \
-    COPY(finish_and_reserve), WAITS(finish_and_reserve.reserve.timeout_ms), \
+    WAITS(finish_and_reserve.reserve.timeout_ms), \
     RESERVE_AT(finish_and_reserve.reserve)
 #define ROW_RELEASE \
     RULES(RULE(priority, "the priority", release.priority), \

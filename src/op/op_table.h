@@ -38,6 +38,7 @@ enum op_flag {
     OP_PAGE = 1 << 12,       /* returns a page of a listing */
     OP_BODIES = 1 << 13,     /* returns bodies, */
     OP_RESULTS = 1 << 14,    /* or the result of a job */
+    OP_PAYLOAD = 1 << 15,    /* has bodies or results, which are copied (op_args.h) */
 };
 
 /* A rule of one argument. */
@@ -62,7 +63,6 @@ struct op_row {
     /* The checks of the arguments: the rules first, then the function; either may be NULL. */
     const struct op_rule *rules;
     int (*check)(const bide_options *options, bide_op *op);
-    bool (*copy)(bide_op *op); /* see op_args.h; may be NULL */
     /* Whether these arguments make it depend on jobs that it does not name; may be NULL. */
     bool (*needs_recovery)(const bide_op *op);
     /* Restores arguments that are results, too; may be NULL. */
