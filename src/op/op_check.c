@@ -31,10 +31,11 @@ static int invalid(bide_op *op, const char *format, ...)
     return BIDE_EINVAL;
 }
 
-static int too_big(bide_op *op, const char *what, size_t size, size_t max)
+static int check_size(bide_op *op, const char *what, size_t size, size_t max)
 {
-    snprintf(op->error, sizeof(op->error), "%s: %s has %zu bytes, %zu are allowed",
-             bide_op_name(op->kind), what, size, max);
+    if (size <= max)
+        return BIDE_OK;
+    invalid(op, "%s has %zu bytes, %zu are allowed", what, size, max);
     return BIDE_TOO_BIG;
 }
 
@@ -113,40 +114,43 @@ int bi_op_check_key(bide_op *op, const char *what, const void *member)
     return BIDE_OK;
 }
 
-int bi_op_check_duration(bide_op *op, const char *what, const void *member)
+static int check_range(bide_op *op, const char *what, int64_t number, int64_t min, int64_t max,
+                       const char *allowed)
 {
-    const int64_t *ms = member;
-    if (*ms < 0 || *ms > BIDE_TIME_MAX_MS)
-        return invalid(op, "%s is %lld; 0 to 136 years in milliseconds are allowed", what,
-                       (long long)*ms);
-    return BIDE_OK;
+    if (number >= min && number <= max)
+        return BIDE_OK;
+    return invalid(op, "%s is %lld; %s", what, (long long)number, allowed);
 }
 
-/* BIDE_FOREVER and BIDE_KEEP are both -1; `special` names the one that the argument accepts. */
-static int check_duration_or(bide_op *op, const char *what, const int64_t *ms, const char *special)
+#define DURATIONS "0 to 136 years in milliseconds are allowed"
+
+int bi_op_check_duration(bide_op *op, const char *what, const void *member)
 {
-    if (*ms >= -1 && *ms <= BIDE_TIME_MAX_MS)
-        return BIDE_OK;
-    return invalid(op, "%s is %lld; 0 to 136 years in milliseconds are allowed, or %s", what,
-                   (long long)*ms, special);
+    return check_range(op, what, *(const int64_t *)member, 0, BIDE_TIME_MAX_MS, DURATIONS);
 }
 
 int bi_op_check_duration_or_keep(bide_op *op, const char *what, const void *member)
 {
-    return check_duration_or(op, what, member, "BIDE_KEEP");
+    return check_range(op, what, *(const int64_t *)member, BIDE_KEEP, BIDE_TIME_MAX_MS,
+                       DURATIONS ", or BIDE_KEEP");
 }
 
 int bi_op_check_duration_or_forever(bide_op *op, const char *what, const void *member)
 {
-    return check_duration_or(op, what, member, "BIDE_FOREVER");
+    return check_range(op, what, *(const int64_t *)member, BIDE_FOREVER, BIDE_TIME_MAX_MS,
+                       DURATIONS ", or BIDE_FOREVER");
+}
+
+int bi_op_check_priority(bide_op *op, const char *what, const void *member)
+{
+    return check_range(op, what, *(const int64_t *)member, BIDE_KEEP, UINT32_MAX,
+                       "0 to 4294967295 are allowed, or BIDE_KEEP");
 }
 
 static int check_time(bide_op *op, const char *what, int64_t ms)
 {
-    if (ms < 0 || ms > BIDE_TIMESTAMP_MAX_MS)
-        return invalid(op, "%s is %lld; allowed are milliseconds since 1970, up to the year 2200",
-                       what, (long long)ms);
-    return BIDE_OK;
+    return check_range(op, what, ms, 0, BIDE_TIMESTAMP_MAX_MS,
+                       "allowed are milliseconds since 1970, up to the year 2200");
 }
 
 /* A time that the caller chooses; 0: none. A time before the year 2000 was given in seconds by
@@ -162,26 +166,26 @@ static int check_user_time(bide_op *op, const char *what, int64_t ms)
     return check_time(op, what, ms);
 }
 
-int bi_op_check_priority(bide_op *op, const char *what, const void *member)
-{
-    const int64_t *priority = member;
-    if (*priority < BIDE_KEEP || *priority > UINT32_MAX)
-        return invalid(op, "%s is %lld; 0 to 4294967295 are allowed, or BIDE_KEEP", what,
-                       (long long)*priority);
-    return BIDE_OK;
-}
-
 int bi_op_check_pointer(bide_op *op, const char *what, const void *member)
 {
     return pointer_at(member, 0) == NULL ? invalid(op, "%s is NULL", what) : BIDE_OK;
 }
 
+static int check_count(bide_op *op, const char *what, size_t count, int max)
+{
+    if (count >= 1 && count <= (size_t)max)
+        return BIDE_OK;
+    return invalid(op, "%s is %zu; 1 to %d are allowed", what, count, max);
+}
+
 int bi_op_check_count(bide_op *op, const char *what, const void *member)
 {
-    const size_t *count = member;
-    if (*count == 0 || *count > BIDE_BATCH_JOBS)
-        return invalid(op, "%s is %zu; 1 to %d are allowed", what, *count, BIDE_BATCH_JOBS);
-    return BIDE_OK;
+    return check_count(op, what, *(const size_t *)member, BIDE_BATCH_JOBS);
+}
+
+int bi_op_check_event_count(bide_op *op, const char *what, const void *member)
+{
+    return check_count(op, what, *(const size_t *)member, BIDE_EVENTS_MAX);
 }
 
 int bi_op_check_state(bide_op *op, const char *what, const void *member)
@@ -214,7 +218,7 @@ int bi_op_check_text(bide_op *op, const char *what, const void *member)
 {
     const bide_slice *text = member;
     TRY(bi_op_check_slice(op, what, text));
-    return text->size > BIDE_TEXT_MAX ? too_big(op, what, text->size, BIDE_TEXT_MAX) : BIDE_OK;
+    return check_size(op, what, text->size, BIDE_TEXT_MAX);
 }
 
 int bi_op_check_cursor(bide_op *op, const char *what, const void *member)
@@ -265,9 +269,9 @@ static int read_other_options(bide_op *op, const bide_put_options *options, bide
 }
 
 /* The kinds of job_fields.h that a put can set. Every number is a valid COUNT. */
-#define CHECK_RETRIES(what, value)     \
-    if ((value) < BIDE_NO_RETRY_LIMIT) \
-        return invalid(op, "%s is %d; 0 or more, or BIDE_NO_RETRY_LIMIT", what, (int)(value));
+#define CHECK_RETRIES(what, value)                                   \
+    TRY(check_range(op, what, value, BIDE_NO_RETRY_LIMIT, INT32_MAX, \
+                    "0 or more, or BIDE_NO_RETRY_LIMIT"));
 #define CHECK_COUNT(what, value)
 #define CHECK_DURATION(what, value)  TRY(bi_op_check_duration(op, what, &(value)));
 #define CHECK_TIMESTAMP(what, value) TRY(check_user_time(op, what, value));
@@ -308,11 +312,7 @@ static int check_put_item(const bide_options *options, bide_op *op, const void *
         TRY(bi_op_check_slice(op, "the body", &item->body));
     if (item->options != NULL)
         TRY(check_put_options(op, item->options));
-
-    size_t size = payload_size(item->body, item->buf);
-    if (size > options->max_job_size)
-        return too_big(op, "the body", size, options->max_job_size);
-    return BIDE_OK;
+    return check_size(op, "the body", payload_size(item->body, item->buf), options->max_job_size);
 }
 
 int bi_op_check_put(const bide_options *options, bide_op *op)
@@ -332,8 +332,8 @@ int bi_op_check_put_many(const bide_options *options, bide_op *op)
     }
 
     /* A single body is limited by max_job_size only, as in put. */
-    if (args->count > 1 && bytes > BIDE_BATCH_BYTES)
-        return too_big(op, "the list of bodies", bytes, BIDE_BATCH_BYTES);
+    if (args->count > 1)
+        TRY(check_size(op, "the list of bodies", bytes, BIDE_BATCH_BYTES));
     return check_items(options, op, check_put_item);
 }
 
@@ -383,17 +383,16 @@ int bi_op_check_restore(const bide_options *options, bide_op *op)
     if (job->state == BIDE_STATE_DONE && job->left_ms == 0)
         return invalid(op, "the retention of this result is over");
 
-    if (job->body_size > options->max_job_size)
-        return too_big(op, "the body", job->body_size, options->max_job_size);
-    if (job->result_size > options->max_result_size)
-        return too_big(op, "the result", job->result_size, options->max_result_size);
-    return BIDE_OK;
+    TRY(check_size(op, "the body", job->body_size, options->max_job_size));
+    return check_size(op, "the result", job->result_size, options->max_result_size);
 }
 
 /* ---- reserve and finish ---- */
 
-static int check_reserve_args(bide_op *op, const bide_reserve_args *args)
+int bi_op_check_reserve(const bide_options *options, bide_op *op)
 {
+    const bide_reserve_args *args = bi_op_reserve_args(op);
+    (void)options;
     TRY(bi_op_check_pointer(op, "topics", &args->topics));
     TRY(bi_op_check_pointer(op, "jobs", &args->jobs));
     TRY(bi_op_check_count(op, "job_max", &args->job_max));
@@ -418,23 +417,14 @@ static int check_reserve_args(bide_op *op, const bide_reserve_args *args)
     return BIDE_OK;
 }
 
-int bi_op_check_reserve(const bide_options *options, bide_op *op)
-{
-    (void)options;
-    return check_reserve_args(op, &op->reserve);
-}
-
 static int check_finish_item(const bide_options *options, bide_op *op, const void *finish_item)
 {
     const bide_finish_item *item = finish_item;
     TRY(bi_op_check_duration_or_keep(op, "retain_ms", &item->retain_ms));
     if (item->buf == NULL)
         TRY(bi_op_check_slice(op, "the result", &item->result));
-
-    size_t size = payload_size(item->result, item->buf);
-    if (size > options->max_result_size)
-        return too_big(op, "the result", size, options->max_result_size);
-    return BIDE_OK;
+    return check_size(op, "the result", payload_size(item->result, item->buf),
+                      options->max_result_size);
 }
 
 int bi_op_check_done(const bide_options *options, bide_op *op)
@@ -454,7 +444,7 @@ int bi_op_check_finish_and_reserve(const bide_options *options, bide_op *op)
     /* Until the finish has run: an op that is rejected as a whole has its code in both parts. */
     op->finish_and_reserve.finish.status = BIDE_PENDING;
     TRY(check_finish_item(options, op, &op->finish_and_reserve.finish));
-    return check_reserve_args(op, &op->finish_and_reserve.reserve);
+    return bi_op_check_reserve(options, op);
 }
 
 static int check_touch_item(const bide_options *options, bide_op *op, const void *touch_item)
@@ -463,9 +453,7 @@ static int check_touch_item(const bide_options *options, bide_op *op, const void
     (void)options;
     TRY(bi_op_check_duration_or_keep(op, "extend_ms", &item->extend_ms));
     TRY(bi_op_check_slice(op, "the progress text", &item->progress));
-    if (item->progress.size > BIDE_PROGRESS_MAX)
-        return too_big(op, "the progress text", item->progress.size, BIDE_PROGRESS_MAX);
-    return BIDE_OK;
+    return check_size(op, "the progress text", item->progress.size, BIDE_PROGRESS_MAX);
 }
 
 int bi_op_check_touch(const bide_options *options, bide_op *op)
@@ -525,15 +513,6 @@ int bi_op_check_subscribe(const bide_options *options, bide_op *op)
     /* A bit beyond the known kinds comes from a program that expects a newer library. */
     if ((args->kinds >> BIDE_EVENT_KINDS) != 0)
         return invalid(op, "there is no event with such a number in kinds");
-    return BIDE_OK;
-}
-
-int bi_op_check_events(const bide_options *options, bide_op *op)
-{
-    (void)options;
-    if (op->subscription.event_max == 0 || op->subscription.event_max > BIDE_EVENTS_MAX)
-        return invalid(op, "max is %zu; 1 to %d are allowed", op->subscription.event_max,
-                       BIDE_EVENTS_MAX);
     return BIDE_OK;
 }
 

@@ -429,8 +429,9 @@ static void undo_list(bide_op *op)
 #define ROW_EVENTS \
     RULES(RULE(pointer, "feed", subscription.handle), \
           RULE(pointer, "events", subscription.events), \
-          RULE(duration_or_forever, "timeout_ms", subscription.timeout_ms)), \
-    CHECK(events), FLAGS(OP_REPEATABLE), \
+          RULE(duration_or_forever, "timeout_ms", subscription.timeout_ms), \
+          RULE(event_count, "max", subscription.event_max)), \
+    FLAGS(OP_REPEATABLE), \
     ARGS(FEED, TIMEOUT(subscription.timeout_ms), \
          ROOM(subscription.events, subscription.event_max, BIDE_EVENTS_MAX, event)), \
     OK(LIST(subscription.events, subscription.count, subscription.event_max, 0, event), \

@@ -86,15 +86,16 @@ bool bi_topic_name_valid(bide_slice name);
 typedef int op_rule_check(bide_op *op, const char *what, const void *member);
 op_rule_check bi_op_check_topic, bi_op_check_any_topic, bi_op_check_slice, bi_op_check_key,
     bi_op_check_duration, bi_op_check_duration_or_keep, bi_op_check_duration_or_forever,
-    bi_op_check_priority, bi_op_check_pointer, bi_op_check_count, bi_op_check_state,
-    bi_op_check_any_state, bi_op_check_state_set, bi_op_check_text, bi_op_check_cursor;
+    bi_op_check_priority, bi_op_check_pointer, bi_op_check_count, bi_op_check_event_count,
+    bi_op_check_state, bi_op_check_any_state, bi_op_check_state_set, bi_op_check_text,
+    bi_op_check_cursor;
 
 /* The checks of all arguments that the rules do not cover. */
 typedef int op_check(const bide_options *options, bide_op *op);
 op_check bi_op_check_put, bi_op_check_put_many, bi_op_check_restore, bi_op_check_reserve,
     bi_op_check_done, bi_op_check_finish_many, bi_op_check_finish_and_reserve, bi_op_check_touch,
     bi_op_check_touch_many, bi_op_check_update, bi_op_check_purge, bi_op_check_topic_ref,
-    bi_op_check_find, bi_op_check_subscribe, bi_op_check_events, bi_op_check_backup;
+    bi_op_check_find, bi_op_check_subscribe, bi_op_check_backup;
 
 /* ---- access to rows ---- */
 
