@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/verb.h"
 
-#include "cli/cli.h"
 #include "cli/input.h"
-#include "cli/ordered_pipeline.h"
-#include "op/job_json.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -2,7 +2,6 @@
 #define _GNU_SOURCE /* vasprintf */
 #include "cli/cli.h"
 
-#include "cli/flag.h"
 #include "cli/print.h"
 #include "cli/verb.h"
 #include "op/job_json.h"

@@ -12,7 +12,6 @@
 #define BI_CLI_H
 
 #include "cli/flag.h"
-#include "util/message.h"
 #include "util/url.h"
 
 #include <bide/bide.h>

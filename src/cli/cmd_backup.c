@@ -2,10 +2,8 @@
 /*
  * cmd_backup.c - bide backup and bide check: one op that may take minutes.
  */
-#include "cli/cli.h"
 #include "cli/connect.h"
 #include "cli/ordered_pipeline.h"
-#include "cli/print.h"
 #include "cli/query.h"
 #include "op/job_json.h"
 

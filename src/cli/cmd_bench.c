@@ -5,10 +5,7 @@
  * In each phase the threads take the jobs of one step, run the step and record how long it took, until
  * all jobs are processed, a step fails or a signal comes. A step that has begun is completed.
  */
-#include "cli/cli.h"
-#include "cli/print.h"
 #include "cli/query.h"
-#include "op/job_json.h"
 #include "util/clock.h"
 #include "util/histogram.h"
 #include "util/thread.h"

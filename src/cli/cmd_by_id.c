@@ -4,9 +4,6 @@
  */
 #include "cli/input.h"
 #include "cli/query.h"
-#include "cli/verb.h"
-#include "op/job_json.h"
-#include "util/datetime.h"
 
 #include <errno.h>
 #include <fcntl.h>

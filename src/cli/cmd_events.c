@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "cli/cli.h"
 #include "cli/query.h"
-#include "op/job_json.h"
-#include "util/datetime.h"
-#include "util/message.h"
 
 #include <string.h>
 

@@ -6,13 +6,11 @@
  * synced. Standard output and files that are not regular are written directly.
  */
 #define _GNU_SOURCE /* renameat2 */
-#include "cli/cli.h"
 #include "cli/connect.h"
 #include "cli/job_scan.h"
 #include "cli/query.h"
 #include "cli/transfer.h"
 #include "op/job_json.h"
-#include "op/op_table.h"
 #include "util/clock.h"
 
 #include <assert.h>

@@ -6,7 +6,6 @@
  * header must have an end with the right number of jobs; otherwise it is incomplete. A file is read
  * twice: the first pass only checks it.
  */
-#include "cli/cli.h"
 #include "cli/input.h"
 #include "cli/job_scan.h"
 #include "cli/print.h"

@@ -4,7 +4,6 @@
  */
 #include "cli/query.h"
 #include "op/job_json.h"
-#include "util/datetime.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-#include "cli/cli.h"
 #include "cli/job_scan.h"
 #include "cli/query.h"
 #include "op/job_json.h"
-#include "util/datetime.h"
 
 #include <assert.h>
 #include <ctype.h>

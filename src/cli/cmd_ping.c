@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "cli/cli.h"
 #include "cli/query.h"
-#include "op/job_json.h"
 #include "util/clock.h"
 
 #include <assert.h>

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include "cli/cli.h"
 #include "cli/ordered_pipeline.h"
-#include "cli/print.h"
 #include "cli/query.h"
-#include "op/job_json.h"
 
 #include <assert.h>
 #include <string.h>

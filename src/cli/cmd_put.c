@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-#include "cli/cli.h"
 #include "cli/put.h"
 #include "cli/query.h"
-#include "cli/verb.h"
 #include "util/clock.h"
-#include "util/datetime.h"
 
 #include <bide/task.h>
 #include <string.h>

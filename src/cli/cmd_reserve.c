@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include "cli/cli.h"
 #include "cli/query.h"
 #include "op/job_json.h"
-#include "util/datetime.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -3,10 +3,7 @@
  * cmd_topic.c - verbs that act on a whole topic or queue: kick, pause, resume, drain.
  */
 #include "cli/query.h"
-#include "cli/verb.h"
-#include "op/job_json.h"
 #include "util/clock.h"
-#include "util/datetime.h"
 
 #include <string.h>
 

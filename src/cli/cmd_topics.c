@@ -5,11 +5,8 @@
  * Topics are read in pages. To be sorted they are collected first; otherwise each page is
  * printed as it arrives, in constant memory.
  */
-#include "cli/cli.h"
 #include "cli/query.h"
 #include "op/job_json.h"
-#include "util/datetime.h"
-#include "util/message.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,9 +2,6 @@
 /*
  * cmd_wait.c - bide wait, and the waiting of put --wait.
  */
-#include "cli/cli.h"
-#include "cli/ordered_pipeline.h"
-#include "cli/print.h"
 #include "cli/put.h"
 #include "cli/verb.h"
 #include "op/job_json.h"

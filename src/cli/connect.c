@@ -5,7 +5,6 @@
 #include "remote/remote_socket.h"
 #include "util/clock.h"
 #include "util/conffile.h"
-#include "util/message.h"
 
 #include <arpa/inet.h>
 #include <assert.h>

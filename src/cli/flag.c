@@ -3,7 +3,6 @@
 
 #include "util/clock.h"
 #include "util/datetime.h"
-#include "util/message.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/input.h"
 
-#include "cli/cli.h"
 #include "cli/print.h"
 
 #include <assert.h>

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/job_scan.h"
 
-#include "cli/cli.h"
 #include "cli/ordered_pipeline.h"
 #include "cli/print.h"
 #include "util/hash.h"

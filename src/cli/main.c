@@ -2,7 +2,6 @@
 /*
  * main.c - bide: finds the verb, parses the flags, opens the queue, runs the verb.
  */
-#include "cli/cli.h"
 #include "cli/connect.h"
 #include "cli/verb.h"
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/ordered_pipeline.h"
 
-#include "cli/cli.h"
 #include "queue/queue.h"
 
 #include <assert.h>

@@ -2,7 +2,6 @@
 #include "cli/print.h"
 
 #include "util/clock.h"
-#include "util/datetime.h"
 
 #include <assert.h>
 #include <string.h>

@@ -7,11 +7,7 @@
  */
 #include "cli/put.h"
 
-#include "cli/cli.h"
-#include "cli/print.h"
-#include "op/job_json.h"
 #include "util/clock.h"
-#include "util/datetime.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -4,8 +4,6 @@
 #include "op/job_fields.h"
 #include "util/alloc.h"
 #include "util/base64.h"
-#include "util/datetime.h"
-#include "util/message.h"
 
 #include <assert.h>
 #include <jansson.h>

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/query.h"
 
-#include "cli/cli.h"
 #include "cli/transfer.h"
 #include "op/op_table.h"
 #include "util/clock.h"
-#include "util/datetime.h"
 
 #include <assert.h>
 #include <string.h>

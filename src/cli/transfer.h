@@ -10,7 +10,6 @@
 #define BI_TRANSFER_H
 
 #include "cli/ordered_pipeline.h"
-#include "util/message.h"
 
 #include <jansson.h>
 

@@ -2,10 +2,8 @@
 #define _GNU_SOURCE /* struct ucred, pidfd_open, posix_spawn_file_actions_addclosefrom_np */
 #include "cli/connect.h"
 
-#include "cli/cli.h"
 #include "cli/verb.h"
 #include "util/clock.h"
-#include "util/url.h"
 
 #include <assert.h>
 #include <errno.h>

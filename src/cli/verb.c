@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/verb.h"
-#include "util/message.h"
 
 #include <assert.h>
 #include <ctype.h>

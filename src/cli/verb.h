@@ -9,7 +9,6 @@
 #define BI_VERB_H
 
 #include "cli/cli.h"
-#include "cli/flag.h"
 
 #define BI_VERB_NO_QUEUE     1u  /* the verb opens queues itself, or needs none */
 #define BI_VERB_PROGRAM      2u  /* arguments after -- are a program */

@@ -9,8 +9,6 @@
  *            cancelled, lost or given up. BIDE_WORK_DEFERRED may precede it, once.
  */
 #include "task/worker_internal.h"
-#include "util/clock.h"
-#include "util/message.h"
 
 #include <assert.h>
 #include <stdio.h>

@@ -18,7 +18,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /* While handlers are started, the thread runs at least this often even if nothing is due. Otherwise
  * each started handler would have to wake it: a system call per job. It is not longer than

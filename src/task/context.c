@@ -7,7 +7,6 @@
  *            bide_context_reason() and bide_context_wait() while the handler runs.
  */
 #include "task/worker_internal.h"
-#include "util/clock.h"
 #include "util/thread.h"
 
 #include <assert.h>
@@ -16,7 +15,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <time.h>
 #include <unistd.h>
 
 /* Progress is sent this long after the first call; later calls in between replace it. So a handler

@@ -17,7 +17,6 @@
 #include <assert.h>
 #include <jansson.h>
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #define PREALLOCATE_MAX ((size_t)4096) /* bytes of the first block for texts and nested structs */

@@ -10,8 +10,6 @@
  * then WORKER_STOPPING, keeps all its memory, and the next stop, start or free reaps it.
  */
 #include "task/worker_internal.h"
-#include "util/clock.h"
-#include "util/message.h"
 #include "util/sized_struct.h"
 #include "util/thread.h"
 

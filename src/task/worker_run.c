@@ -9,8 +9,6 @@
  *            `previous`, which is written before the handler is installed and not while it is.
  */
 #include "task/worker_internal.h"
-#include "util/clock.h"
-#include "util/message.h"
 #include "util/thread.h"
 
 #include <assert.h>

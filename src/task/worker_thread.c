@@ -10,11 +10,8 @@
  *            event handler of the program, which an ack calls, may make blocking calls.
  */
 #include "task/worker_internal.h"
-#include "util/clock.h"
 
 #include <assert.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* Exponential backoff of a reserve that failed. */

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-#include "cli/cli.h"
 #include "cli/connect.h"
 #include "cli/move/move.h"
-#include "cli/print.h"
 #include "cli/verb.h"
-#include "op/job_json.h"
 
 #include <stdlib.h>
 #include <string.h>

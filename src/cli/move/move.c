@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/move/move.h"
 
-#include "cli/cli.h"
-#include "cli/print.h"
 #include "util/clock.h"
 
 #include <assert.h>

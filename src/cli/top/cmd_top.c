@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-#include "cli/cli.h"
 #include "cli/connect.h"
 #include "cli/top/top.h"
 #include "cli/verb.h"

@@ -20,7 +20,6 @@
 #ifndef BI_TOP_H
 #define BI_TOP_H
 
-#include "cli/cli.h"
 #include "cli/top/top_screen.h"
 
 struct top;

@@ -9,7 +9,6 @@
 
 #include <assert.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define RETRY_US INT64_C(1000000)
 

@@ -20,7 +20,6 @@
 #define BI_WORK_H
 
 #include "cli/cli.h"
-#include "cli/flag.h"
 
 #include <bide/task.h>
 

@@ -7,7 +7,6 @@
 #include <assert.h>
 #include <ctype.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
 

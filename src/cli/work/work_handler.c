@@ -8,7 +8,6 @@
 #include <assert.h>
 #include <pthread.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* ---- outcomes, kept until the event of the finished job ---- */
 

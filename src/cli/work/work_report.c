@@ -6,7 +6,6 @@
 #include "cli/work/work.h"
 #include "op/job_json.h"
 #include "util/clock.h"
-#include "util/datetime.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -8,7 +8,6 @@
  */
 #include "cli/work/work.h"
 #include "util/clock.h"
-#include "util/url.h"
 
 #define CURL_DISABLE_TYPECHECK /* its macros would call the functions by name */
 #include <curl/curl.h>
