@@ -133,12 +133,9 @@ static int run(struct cli *cli)
     /* Times are printed with their zone: the user may have meant another one. */
     if (options.run_at_ms != 0)
         bi_query_print_ready_time(cli, options.run_at_ms);
-    if (options.expires_at_ms != 0) {
-        char when[BI_DATETIME_SIZE];
-        bi_datetime_describe(when, &bi_calendar_local, options.expires_at_ms,
-                             bi_clock_wall() / 1000);
-        bi_cli_note(cli, "expires %s", when);
-    }
+    if (options.expires_at_ms != 0)
+        bi_cli_note(cli, "expires %s",
+                    bi_text_moment_from(options.expires_at_ms, bi_clock_wall() / 1000).s);
 
     complete_options(cli);
     run.options = options;

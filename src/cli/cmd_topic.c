@@ -124,15 +124,14 @@ static int check_pause(struct cli *cli)
 
 static void print_pause(const struct cli *cli)
 {
-    char text[BI_DATETIME_SIZE];
+    struct text end;
     int64_t now = bi_clock_wall() / 1000000 * 1000; /* in whole seconds */
 
     if (for_ms == BIDE_FOREVER)
-        snprintf(text, sizeof(text), "\"bide resume %.40s\"", cli->words[0]);
+        snprintf(end.s, sizeof(end.s), "\"bide resume %.40s\"", cli->words[0]);
     else
-        bi_datetime_describe(text, &bi_calendar_local, until_ms != 0 ? until_ms : now + for_ms,
-                             now);
-    bi_cli_note(cli, "%s is paused until %s", cli->words[0], text);
+        end = bi_text_moment_from(until_ms != 0 ? until_ms : now + for_ms, now);
+    bi_cli_note(cli, "%s is paused until %s", cli->words[0], end.s);
 }
 
 static int run_pause(struct cli *cli)

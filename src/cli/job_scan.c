@@ -244,10 +244,8 @@ static bool is_wanted(const struct job_scan *scan, const bide_job *job)
 static void on_read_error(struct scan_run *scan_run, const struct op_slot *slot)
 {
     struct job_scan *scan = scan_run->scan;
-    char subject[40];
+    int exit = bi_cli_report_job(scan->cli, slot->number, slot->op.status, slot->op.error);
 
-    snprintf(subject, sizeof(subject), "job %llu", (unsigned long long)slot->number);
-    int exit = bi_cli_report(scan->cli, subject, slot->op.status, slot->op.error);
     if (bi_job_scan_is_damaged_job(scan, slot->op.status))
         scan->unreadable++;
     else

@@ -244,9 +244,10 @@ struct styled_state bi_print_styled_state(const struct cli *cli, bide_state stat
 
 /* ---- numbers ---- */
 
-void bi_print_number(char *to, uint64_t number)
+struct text bi_text_number(uint64_t number)
 {
-    char digits[24];
+    struct text text;
+    char digits[24], *to = text.s;
 
     int size = snprintf(digits, sizeof(digits), "%llu", (unsigned long long)number);
     for (int i = 0; i < size; i++) {
@@ -255,35 +256,23 @@ void bi_print_number(char *to, uint64_t number)
             *to++ = ',';
     }
     *to = 0;
-}
-
-void bi_print_size(char *to, uint64_t bytes)
-{
-    static const char *const units[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-    double value = (double)bytes / 1024;
-    int unit = 0;
-
-    if (bytes < 1024) {
-        snprintf(to, 32, "%u B", (unsigned)bytes);
-        return;
-    }
-    /* 1024.0 after rounding is 1.0 of the next unit. */
-    for (; value >= 1023.95 && unit < 5; unit++)
-        value /= 1024;
-    snprintf(to, 32, "%.1f %s", value, units[unit]);
-}
-
-struct text bi_text_number(uint64_t number)
-{
-    struct text text;
-    bi_print_number(text.s, number);
     return text;
 }
 
 struct text bi_text_size(uint64_t bytes)
 {
+    static const char *const units[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    double value = (double)bytes / 1024;
     struct text text;
-    bi_print_size(text.s, bytes);
+    int unit = 0;
+
+    /* 1024.0 after rounding is 1.0 of the next unit. */
+    for (; value >= 1023.95 && unit < 5; unit++)
+        value /= 1024;
+    if (bytes < 1024)
+        snprintf(text.s, sizeof(text.s), "%u B", (unsigned)bytes);
+    else
+        snprintf(text.s, sizeof(text.s), "%.1f %s", value, units[unit]);
     return text;
 }
 
@@ -320,6 +309,13 @@ struct text bi_text_moment(int64_t at_ms)
 {
     struct text text;
     bi_datetime_format(text.s, &bi_calendar_local, at_ms);
+    return text;
+}
+
+struct text bi_text_moment_from(int64_t at_ms, int64_t now_ms)
+{
+    struct text text;
+    bi_datetime_describe(text.s, &bi_calendar_local, at_ms, now_ms);
     return text;
 }
 

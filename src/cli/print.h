@@ -55,14 +55,11 @@ struct styled_state {
 };
 struct styled_state bi_print_styled_state(const struct cli *cli, bide_state state);
 
-/* Format "1,234,567" and "1.5 MiB"; 32 bytes. */
-void bi_print_number(char *to, uint64_t number);
-void bi_print_size(char *to, uint64_t bytes);
-
-/* The same as values, to be used within one expression: bi_text_number(n).s. */
+/* Texts as values, to be used within one expression: bi_text_number(n).s. */
 struct text {
     char s[BI_DATETIME_SIZE];
 };
+/* "1,234,567" and "1.5 MiB". */
 struct text bi_text_number(uint64_t number);
 struct text bi_text_size(uint64_t bytes);
 /* "1 job", "1,234 jobs" */
@@ -73,8 +70,9 @@ struct text bi_text_count(const struct cli *cli, uint64_t number);
 struct text bi_text_duration(int64_t ms);
 /* The same in whole seconds from one second on; "-" if it is negative. */
 struct text bi_text_age(int64_t ms);
-/* A moment in local time. */
+/* A moment in local time; the same with the time from or since now_ms. */
 struct text bi_text_moment(int64_t at_ms);
+struct text bi_text_moment_from(int64_t at_ms, int64_t now_ms);
 
 /*
  * A table. On a terminal no row is wider than the window: the last column is cut first, then the widest

@@ -150,11 +150,9 @@ struct text bi_query_format_pause(const bide_topic_stats *topic)
 /* A time in the past is more often a mistake than intended. */
 void bi_query_print_ready_time(const struct cli *cli, int64_t at_ms)
 {
-    char when[BI_DATETIME_SIZE];
     int64_t now_ms = bi_clock_wall() / 1000;
 
-    bi_datetime_describe(when, &bi_calendar_local, at_ms, now_ms);
-    bi_cli_note(cli, "ready %s", when);
+    bi_cli_note(cli, "ready %s", bi_text_moment_from(at_ms, now_ms).s);
     if (at_ms <= now_ms - 1000)
         bi_cli_note(cli, "that time is past: ready now");
 }

@@ -198,11 +198,8 @@ static void numbers_have_commas_at_the_thousands(void **state)
         {1234567, "1,234,567"},
         {UINT64_MAX, "18,446,744,073,709,551,615"},
     };
-    for (size_t i = 0; i < COUNT_OF(table); i++) {
-        char to[32];
-        bi_print_number(to, table[i].number);
-        assert_string_equal(to, table[i].text);
-    }
+    for (size_t i = 0; i < COUNT_OF(table); i++)
+        assert_string_equal(bi_text_number(table[i].number).s, table[i].text);
 }
 
 static void count_has_commas_only_on_a_terminal(void **state)
@@ -229,11 +226,8 @@ static void sizes_have_the_largest_unit_that_they_fill(void **state)
         {UINT64_C(5) << 40, "5.0 TiB"},
         {UINT64_MAX, "16.0 EiB"},
     };
-    for (size_t i = 0; i < COUNT_OF(table); i++) {
-        char to[32];
-        bi_print_size(to, table[i].bytes);
-        assert_string_equal(to, table[i].text);
-    }
+    for (size_t i = 0; i < COUNT_OF(table); i++)
+        assert_string_equal(bi_text_size(table[i].bytes).s, table[i].text);
 }
 
 /* ---- colours ---- */

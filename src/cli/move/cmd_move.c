@@ -211,19 +211,18 @@ static int check_exclusive(const struct mover *mover, struct presence *presence)
 static int print_warnings(const struct mover *mover)
 {
     bide_stats stats;
-    char number[32];
     int code = bide_queue_stats(mover->from.queue, &stats);
     if (code != BIDE_OK)
         return bi_cli_report_last(mover->cli, code);
 
     bool one = stats.jobs.reserved == 1;
-    bi_print_number(number, stats.jobs.reserved);
     if (stats.jobs.reserved > 0 && !mover->skip_reserved)
         bi_cli_note(mover->cli,
                     "%s job%s reserved in %s: a consumer works on %s, and the %s ready, to be "
                     "worked on again (--skip-reserved does not copy %s)",
-                    number, one ? " is" : "s are", mover->from_shown, one ? "it" : "them",
-                    one ? "copy will be" : "copies will be", one ? "it" : "them");
+                    bi_text_number(stats.jobs.reserved).s, one ? " is" : "s are", mover->from_shown,
+                    one ? "it" : "them", one ? "copy will be" : "copies will be",
+                    one ? "it" : "them");
     if (mover->to.plain)
         bi_cli_note(mover->cli, "%s is a beanstalkd: counters and ages begin anew there",
                     mover->to_shown);
@@ -260,30 +259,26 @@ static uint64_t counter_of(const struct mover *mover, size_t index)
 /* The first counter is always printed, the others if they are not 0. */
 static void print_counters(const struct mover *mover)
 {
-    char line[600] = "", number[32];
+    char line[600] = "";
     size_t used = 0;
 
     for (size_t i = 0; i < sizeof(counters) / sizeof(counters[0]); i++) {
         if (counters[i].text == NULL || (i > 0 && counter_of(mover, i) == 0))
             continue;
-        bi_print_number(number, counter_of(mover, i));
         used += (size_t)snprintf(line + used, sizeof(line) - used, "%s%s %s", used == 0 ? "" : ", ",
-                                 number, counters[i].text);
+                                 bi_text_number(counter_of(mover, i)).s, counters[i].text);
     }
     bi_cli_note(mover->cli, "jobs: %s", line);
 }
 
 static int print_summary(const struct mover *mover, int exit)
 {
-    char number[32];
     print_counters(mover);
-
-    bi_print_number(number, mover->lookalikes);
     if (mover->lookalikes > 0)
         bi_cli_note(mover->cli,
                     "%s of the copied jobs equal%s a job that was there, except for the creation "
                     "time; if a clock was set since an earlier move, %s there twice",
-                    number, mover->lookalikes == 1 ? "s" : "",
+                    bi_text_number(mover->lookalikes).s, mover->lookalikes == 1 ? "s" : "",
                     mover->lookalikes == 1 ? "it is" : "they are");
     if (exit != BI_EXIT_OK && exit != BI_EXIT_PARTIAL)
         bi_cli_note(mover->cli, "the move is not complete; run the same command again to resume");

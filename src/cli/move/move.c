@@ -13,12 +13,9 @@
  * fail for the same reason and are not reported. */
 static void report_job(struct mover *mover, uint64_t id, int code, const char *error, bool fatal)
 {
-    char subject[40];
-
     if (mover->exit != BI_EXIT_OK)
         return;
-    snprintf(subject, sizeof(subject), "job %llu", (unsigned long long)id);
-    int exit = bi_cli_report(mover->cli, subject, code, error);
+    int exit = bi_cli_report_job(mover->cli, id, code, error);
     if (fatal)
         mover->exit = exit;
 }
@@ -227,7 +224,7 @@ static void on_peeked(void *user, struct op_slot *slot)
 
 static int report_missing(const struct mover *mover)
 {
-    char number[32], ids[NAMED_MAX * 24 + 8] = "";
+    char ids[NAMED_MAX * 24 + 8] = "";
     size_t used = 0;
     int named = 0;
     for (size_t i = 0; i < mover->count && named < NAMED_MAX; i++)
@@ -238,12 +235,10 @@ static int report_missing(const struct mover *mover)
     if (mover->missing > NAMED_MAX)
         snprintf(ids + used, sizeof(ids) - used, " ...");
 
-    bi_print_number(number, mover->missing);
     return bi_cli_error(mover->cli, BI_EXIT_PARTIAL,
-                        "%s job%s of %.100s not found in %.100s: %s (if no consumer has taken "
+                        "%s of %.100s not found in %.100s: %s (if no consumer has taken "
                         "jobs there, run the same command again)",
-                        number, mover->missing == 1 ? "" : "s", mover->from_shown, mover->to_shown,
-                        ids);
+                        bi_text_jobs(mover->missing).s, mover->from_shown, mover->to_shown, ids);
 }
 
 /* ---- removing ---- */
@@ -267,17 +262,15 @@ static void on_deleted(void *user, struct op_slot *slot)
 
 static void report_unproven(const struct mover *mover)
 {
-    char number[32];
     bool one = mover->unproven == 1;
 
-    bi_print_number(number, mover->unproven);
     bi_cli_error(
         mover->cli, BI_EXIT_PARTIAL,
         "%s job%s in %.100s before this run and may not be %s; not removed (the creation times of a "
         "beanstalkd do not identify a job; move to an empty queue, or compare the queues and delete "
         "from %.100s with bide delete)",
-        number, one ? " was" : "s were", mover->to_shown, one ? "a copy" : "copies",
-        mover->from_shown);
+        bi_text_number(mover->unproven).s, one ? " was" : "s were", mover->to_shown,
+        one ? "a copy" : "copies", mover->from_shown);
 }
 
 /* ---- the whole move ---- */

@@ -46,15 +46,12 @@ static void report_success(struct top *top, const bide_op *op)
 {
     const struct action_row *row = row_of(op->kind);
     uint64_t count = op->kind == BIDE_OP_KICK ? op->kick.count : op->purge.count;
-    char number[32];
 
-    if (!row->counts) {
+    if (row->counts)
+        bi_top_window_note(top, STYLE_GOOD, "%s: %s %s", top->action.subject, bi_text_jobs(count).s,
+                           row->done);
+    else
         bi_top_window_note(top, STYLE_GOOD, "%s %s", top->action.subject, row->done);
-        return;
-    }
-    bi_print_number(number, count);
-    bi_top_window_note(top, STYLE_GOOD, "%s: %s job%s %s", top->action.subject, number,
-                       count == 1 ? "" : "s", row->done);
 }
 
 static void on_done(struct top_request *request)
@@ -167,7 +164,6 @@ static void on_kick_number(struct top *top, bool yes)
     struct action *action = &top->action;
     const char *input = top->prompt.input, *plural = action->available == 1 ? "" : "s";
     uint64_t count = input[0] == 0 ? action->available : strtoull(input, NULL, 10);
-    char number[32], available[32];
 
     /* A kick goes on with delayed jobs when no buried ones are left: never more than were shown. */
     if (count > action->available)
@@ -178,16 +174,15 @@ static void on_kick_number(struct top *top, bool yes)
         return;
     }
 
-    bi_print_number(number, count);
-    bi_print_number(available, action->available);
+    struct text number = bi_text_number(count), available = bi_text_number(action->available);
     if (action->kick_state == BIDE_STATE_BURIED)
         bi_top_window_ask(top, PROMPT_CONFIRM, on_confirm,
-                          "Make %s of the %s buried job%s of %s ready?", number, available, plural,
-                          action->topic);
+                          "Make %s of the %s buried job%s of %s ready?", number.s, available.s,
+                          plural, action->topic);
     else
         bi_top_window_ask(top, PROMPT_CONFIRM, on_confirm,
                           "None of %s is buried. Make %s of its %s delayed job%s ready now?",
-                          action->topic, number, available, plural);
+                          action->topic, number.s, available.s, plural);
 }
 
 void bi_top_action_kick(struct top *top, const char *topic)
@@ -195,7 +190,6 @@ void bi_top_action_kick(struct top *top, const char *topic)
     const struct top_topic *entry = bi_top_model_find(&top->model, topic);
     uint64_t buried = entry == NULL ? 0 : entry->now.jobs.buried;
     uint64_t delayed = entry == NULL ? 0 : entry->now.jobs.delayed;
-    char available[32];
 
     if (buried == 0 && delayed == 0) {
         bi_top_window_note(top, STYLE_PLAIN, "%s has no buried and no delayed jobs.", topic);
@@ -207,9 +201,9 @@ void bi_top_action_kick(struct top *top, const char *topic)
     op->kick.topic = (bide_slice){top->action.topic, strlen(topic)};
     top->action.kick_state = buried > 0 ? BIDE_STATE_BURIED : BIDE_STATE_DELAYED;
     top->action.available = buried > 0 ? buried : delayed;
-    bi_print_number(available, top->action.available);
     bi_top_window_ask(top, PROMPT_NUMBER, on_kick_number,
-                      "Kick how many of %s %s jobs of %s? (Enter: all, Esc: none)", available,
+                      "Kick how many of %s %s jobs of %s? (Enter: all, Esc: none)",
+                      bi_text_number(top->action.available).s,
                       bide_state_name(top->action.kick_state), topic);
 }
 

@@ -4,8 +4,8 @@
  */
 #include "cli/top/top.h"
 
+#include "cli/print.h"
 #include "op/job_fields.h"
-#include "util/datetime.h"
 
 #include <assert.h>
 #include <string.h>
@@ -41,17 +41,17 @@ static const struct {
 
 static void add_field(struct page *page, const char *name, enum field_kind kind, const void *value)
 {
-    char text[BI_DATETIME_SIZE] = "";
+    struct text text = {""};
 
     if (kind == FIELD_NUMBER)
-        snprintf(text, sizeof(text), "%u", *(const uint32_t *)value);
+        snprintf(text.s, sizeof(text.s), "%u", *(const uint32_t *)value);
     else if (kind == FIELD_DURATION)
-        bi_duration_format(text, *(const int64_t *)value);
+        text = bi_text_duration(*(const int64_t *)value);
     else if (kind == FIELD_TIME && *(const int64_t *)value == 0)
         return;
     else if (kind == FIELD_TIME)
-        bi_datetime_format(text, &bi_calendar_local, *(const int64_t *)value);
-    bi_top_page_add_line(page, "%-16s %s", name, text);
+        text = bi_text_moment(*(const int64_t *)value);
+    bi_top_page_add_line(page, "%-16s %s", name, text.s);
 }
 
 static void add_state(struct page *page, const bide_job *job)
@@ -71,17 +71,14 @@ static void add_state(struct page *page, const bide_job *job)
 
 static void add_retries(struct page *page, const bide_job *job)
 {
-    char base[BI_DATETIME_SIZE], max[BI_DATETIME_SIZE];
-
     if (job->max_retries < 0) {
         add_field(page, "failures", FIELD_NUMBER, &job->failures);
         return;
     }
-    bi_duration_format(base, job->backoff_base_ms);
-    bi_duration_format(max, job->backoff_max_ms);
     if (job->backoff_base_ms > 0)
         bi_top_page_add_line(page, "%-16s %u of %d, backoff %s to %s", "failures", job->failures,
-                             job->max_retries, base, max);
+                             job->max_retries, bi_text_duration(job->backoff_base_ms).s,
+                             bi_text_duration(job->backoff_max_ms).s);
     else
         bi_top_page_add_line(page, "%-16s %u of %d, default backoff", "failures", job->failures,
                              job->max_retries);

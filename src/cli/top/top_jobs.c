@@ -261,7 +261,7 @@ static void draw_headings(const struct top *top, int row)
 static void draw_body(struct top *top, int row, enum style style, const struct job_row *job)
 {
     int width = top->screen.columns - AT_BODY;
-    char text[4 * BI_TOP_EXCERPT_BYTES + 8], size[32];
+    char text[4 * BI_TOP_EXCERPT_BYTES + 8];
 
     if (width <= 0)
         return;
@@ -270,8 +270,7 @@ static void draw_body(struct top *top, int row, enum style style, const struct j
         size_t max = (size_t)width < BI_TOP_EXCERPT_BYTES ? (size_t)width : BI_TOP_EXCERPT_BYTES;
         bi_print_excerpt(text, max, excerpt->bytes, excerpt->size);
     } else {
-        bi_print_size(size, job->body_size);
-        snprintf(text, sizeof(text), "(%s)", size);
+        snprintf(text, sizeof(text), "(%s)", bi_text_size(job->body_size).s);
     }
     bi_top_screen_draw(row, AT_BODY, width, style, text);
 }

@@ -35,9 +35,7 @@ static void draw_item(struct line *line, enum style style, const char *name, con
 
 static void draw_count_item(struct line *line, enum style style, const char *name, uint64_t number)
 {
-    char text[32];
-    bi_print_number(text, number);
-    draw_item(line, number == 0 ? STYLE_DIM : style, name, text);
+    draw_item(line, number == 0 ? STYLE_DIM : style, name, bi_text_number(number).s);
 }
 
 static void draw_title(const struct top *top)
@@ -98,17 +96,15 @@ static void draw_rates(const struct top *top, int row)
 static void draw_gauges(const struct top *top, int row)
 {
     const bide_stats *stats = &top->model.stats;
-    char age[BI_TOP_FORMAT_SIZE] = "-", memory[32] = "-", took[32];
+    char age[BI_TOP_FORMAT_SIZE] = "-", took[32];
     struct line line = {row, 0, top->screen.columns};
 
     if (!top->plain && stats->jobs.ready > 0)
         bi_top_column_format_age(age, stats->oldest_ready_age_ms);
-    if (!top->plain)
-        bi_print_size(memory, stats->memory_bytes);
     snprintf(took, sizeof(took), "%.1f ms", (double)top->sampler.duration_us / 1000);
 
     draw_item(&line, STYLE_PLAIN, "oldest ready", age);
-    draw_item(&line, STYLE_PLAIN, "memory", memory);
+    draw_item(&line, STYLE_PLAIN, "memory", top->plain ? "-" : bi_text_size(stats->memory_bytes).s);
     if (top->sampler.truncated)
         draw_item(&line, STYLE_WARN, "topics", "the first " BI_TOP_TOPICS_TEXT);
     draw_item(&line, STYLE_PLAIN, "sample", took);

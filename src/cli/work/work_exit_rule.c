@@ -2,7 +2,7 @@
 #define _GNU_SOURCE /* sigabbrev_np */
 #include "cli/work/work.h"
 
-#include "util/datetime.h"
+#include "cli/print.h"
 
 #include <assert.h>
 #include <ctype.h>
@@ -138,7 +138,6 @@ enum exit_action bi_work_exit_rule_match(const struct exit_rules *rules,
 
 void bi_work_exit_rule_describe(char *to, const struct run_outcome *outcome, bool http)
 {
-    char duration[BI_DATETIME_SIZE];
     const char *abbreviation;
 
     switch (outcome->kind) {
@@ -153,9 +152,8 @@ void bi_work_exit_rule_describe(char *to, const struct run_outcome *outcome, boo
             snprintf(to, BI_WORK_OUTCOME_SIZE, "killed by signal %d", outcome->status);
         break;
     case RUN_TIMEOUT:
-        bi_duration_format(duration, outcome->after_ms);
         snprintf(to, BI_WORK_OUTCOME_SIZE, "%s after %s (%s)", http ? "no answer" : "killed",
-                 duration, outcome->limit);
+                 bi_text_duration(outcome->after_ms).s, outcome->limit);
         break;
     default:
         snprintf(to, BI_WORK_OUTCOME_SIZE, "%s", outcome->text);

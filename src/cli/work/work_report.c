@@ -125,17 +125,15 @@ static const struct event_report {
 static void print_line(const struct work *work, const bide_work_event *event,
                        const struct event_report *report, const struct run_outcome *outcome)
 {
-    char line[LINE_SIZE], duration[BI_DATETIME_SIZE], description[BI_WORK_OUTCOME_SIZE] = "";
+    char line[LINE_SIZE], description[BI_WORK_OUTCOME_SIZE] = "";
     const char *text = event->text;
     int size = 0;
 
     if (event->id != 0)
         size = snprintf(line, 300, "job %llu (%s): ", (unsigned long long)event->id, event->topic);
     size += snprintf(line + size, 100, "%s", report->text);
-    if (report->delays) {
-        bi_duration_format(duration, event->delay_ms);
-        size += snprintf(line + size, 100, ", again in %s", duration);
-    }
+    if (report->delays)
+        size += snprintf(line + size, 100, ", again in %s", bi_text_duration(event->delay_ms).s);
     if (event->attempt > 1)
         size += snprintf(line + size, 40, ", attempt %u", event->attempt);
 
@@ -229,17 +227,15 @@ void bi_work_report_event(void *user, const bide_work_event *event)
 
 void bi_work_report_summary(const struct work *work)
 {
-    char line[400], number[32];
+    char line[400];
     uint64_t done = atomic_load(&work->event_counts[BIDE_WORK_DONE]);
 
-    bi_print_number(number, done);
-    int size = snprintf(line, sizeof(line), "%s job%s done", number, done == 1 ? "" : "s");
+    int size = snprintf(line, sizeof(line), "%s done", bi_text_jobs(done).s);
     for (size_t i = 0; i < BIDE_WORK_KINDS; i++) {
         uint64_t count = atomic_load(&work->event_counts[i]);
-        bi_print_number(number, count);
         if (count > 0 && event_reports[i].summary != NULL)
-            size += snprintf(line + size, sizeof(line) - (size_t)size, ", %s %s", number,
-                             event_reports[i].summary);
+            size += snprintf(line + size, sizeof(line) - (size_t)size, ", %s %s",
+                             bi_text_number(count).s, event_reports[i].summary);
     }
     bi_work_report_note(work, "%s", line);
 }
