@@ -162,6 +162,8 @@ int bi_cli_report_job(const struct cli *cli, uint64_t id, int code, const char *
 
 int bi_cli_report_last(const struct cli *cli, int code)
 {
+    if (code == BIDE_CLOSED && bi_interrupted())
+        return bi_interrupt_exit();
     return bi_cli_report(cli, NULL, code, bide_last_error());
 }
 
@@ -270,6 +272,25 @@ int bi_cli_require_leases(const struct cli *cli)
         "on %.200s a lease ends with the process that reserved the job, and this one ends at once; "
         "use \"bide work\" to run a program for each job, or serve the queue with bided",
         cli->shown);
+}
+
+/* ---- memory ---- */
+
+bool bi_cli_reserve(void *array, size_t item_size, size_t needed, size_t *capacity)
+{
+    size_t doubled = *capacity < 32 ? 64 : *capacity * 2,
+           wanted = needed > doubled ? needed : doubled;
+    void *old, *grown;
+
+    if (needed <= *capacity)
+        return true;
+    memcpy(&old, array, sizeof(old)); /* array points to a pointer of any type */
+    grown = realloc(old, wanted * item_size);
+    if (grown == NULL)
+        return false;
+    memcpy(array, &grown, sizeof(grown));
+    *capacity = wanted;
+    return true;
 }
 
 /* ---- output ---- */

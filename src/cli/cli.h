@@ -68,7 +68,7 @@ int bi_cli_error(const struct cli *cli, int exit, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* Prints bide_last_error() for the code of a library call, and returns the exit code for it. Prints
- * nothing for BIDE_OK. */
+ * nothing for BIDE_OK, nor if a signal has shut the queue down; then the exit code is the signal's. */
 int bi_cli_report_last(const struct cli *cli, int code);
 
 /* The same with the error text of an op. subject may be NULL or ""; it is printed before the text: "line 7",
@@ -115,6 +115,14 @@ int bi_cli_parse_ids(struct cli *cli);
 /* Fails if leases on this queue end with the process that reserved: then a token is worth nothing to
  * another process. */
 int bi_cli_require_leases(const struct cli *cli);
+
+/* ---- memory ---- */
+
+/* Makes room for so many items in an array, and sets its capacity. False: out of memory, and nothing
+ * has changed. */
+#define BI_CLI_RESERVE(array, needed, capacity) \
+    bi_cli_reserve(&(array), sizeof(*(array)), (needed), &(capacity))
+bool bi_cli_reserve(void *array, size_t item_size, size_t needed, size_t *capacity);
 
 /* ---- output ---- */
 

@@ -102,7 +102,7 @@ static int follow(struct cli *cli, bide_subscription *subscription)
             continue;
         }
         if (code != BIDE_OK)
-            return bi_query_report(cli, code);
+            return bi_cli_report_last(cli, code);
 
         noted = false;
         exit = show_lost(cli, lost);
@@ -122,7 +122,7 @@ static int run(struct cli *cli)
 
     int code = bide_subscribe(cli->queue, topic, kinds, CAPACITY, &subscription);
     if (code != BIDE_OK)
-        return bi_query_report(cli, code);
+        return bi_cli_report_last(cli, code);
     bi_cli_note(cli, "following events of %s; Ctrl-C stops", topic == NULL ? "all topics" : topic);
     if ((bide_capabilities(cli->queue) & BIDE_CAN_SHARE) == 0)
         bi_cli_note(cli,

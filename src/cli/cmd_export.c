@@ -246,21 +246,15 @@ static int write_job(void *user, bide_job *job)
     return exit;
 }
 
-static bool is_selected(const struct exporter *out, const char *topic)
-{
-    for (size_t i = 0; i < out->scan.topic_count; i++)
-        if (strcmp(out->scan.topics[i], topic) == 0)
-            return true;
-    return out->scan.topic_count == 0;
-}
-
-static int write_pause(void *user, const struct pause *pause)
+static int write_pause(void *user, const bide_topic_stats *topic)
 {
     struct exporter *out = user;
-    if (!is_selected(out, pause->topic))
+    struct pause pause;
+
+    if (!bi_job_scan_has_topic(&out->scan, topic->name) || !bi_transfer_get_pause(topic, &pause))
         return BI_EXIT_OK;
     out->pauses++;
-    return write_line(out, bi_transfer_pause_to_json(pause));
+    return write_line(out, bi_transfer_pause_to_json(&pause));
 }
 
 /* The last line proves that the export is complete. */
@@ -270,7 +264,7 @@ static int write_all(struct exporter *out)
         write_line(out, json_pack("{s:s, s:i, s:s, s:I}", "kind", "export", "format", 1, "bide",
                                   bide_version(), "at_ms", (json_int_t)(bi_clock_wall() / 1000)));
     if (exit == BI_EXIT_OK && state == BIDE_STATE_ANY)
-        exit = bi_transfer_each_pause(out->cli, out->cli->queue, write_pause, out);
+        exit = bi_query_each_topic(out->cli, out->cli->queue, false, write_pause, out);
     if (exit == BI_EXIT_OK)
         exit = bi_job_scan_list(&out->scan);
     if (exit == BI_EXIT_OK)

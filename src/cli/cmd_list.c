@@ -209,37 +209,10 @@ static int fetch_page(struct listing *listing)
 {
     bide_list_args *args = &listing->args;
     args->count = 0;
-    return bi_query_report(listing->cli, bide_list_page(listing->cli->queue, args));
+    return bi_cli_report_last(listing->cli, bide_list_page(listing->cli->queue, args));
 }
 
 /* ---- more jobs than one call can sort ---- */
-
-/* Collects the ids of this page and of all that follow. If exit is an error, only clears this page. */
-static int collect_ids(struct listing *listing, struct job_scan *scan, int exit)
-{
-    bide_list_args *args = &listing->args;
-
-    args->with_body = false;
-    args->job_max = BIDE_BATCH_JOBS;
-    for (;;) {
-        bool ok = true;
-        for (size_t i = 0; i < args->count; i++) {
-            ok =
-                ok && bi_job_scan_add(scan, args->jobs[i].id, bi_job_scan_job_size(&args->jobs[i]));
-            bide_job_clear(&args->jobs[i]);
-        }
-        args->count = 0;
-        if (!ok)
-            return bi_cli_error(listing->cli, BI_EXIT_FAILED,
-                                "out of memory for the ids of all jobs");
-
-        if (exit != BI_EXIT_OK || listing->cursor[0] == 0)
-            return exit;
-        exit = fetch_page(listing);
-        if (exit == BI_EXIT_OK)
-            exit = bi_query_flush(listing->cli);
-    }
-}
 
 static int show_job(void *user, bide_job *job)
 {
@@ -260,11 +233,15 @@ static int show_sorted(struct listing *listing)
     struct job_scan scan;
 
     assert(listing->by_id && listing->left > 0);
+    for (size_t i = 0; i < listing->args.count; i++)
+        bide_job_clear(&listing->args.jobs[i]);
     int exit = bi_job_scan_open(&scan, cli, cli->queue);
-    exit = collect_ids(listing, &scan, exit);
-    bi_job_scan_sort(&scan);
     scan.topics = cli->words;
     scan.topic_count = cli->word_count;
+    scan.state = listing->args.state;
+    scan.filter = listing->args.filter;
+    if (exit == BI_EXIT_OK)
+        exit = bi_job_scan_list(&scan);
     bool truncated = scan.count > listing->left;
     if (truncated)
         scan.count = (size_t)listing->left;
@@ -274,7 +251,7 @@ static int show_sorted(struct listing *listing)
         exit = show_one(listing, &(bide_job){.id = bi_job_scan_id(&scan, i)});
 
     /* Also if it was interrupted before the first job: the cursor of the queue would skip jobs that were
-     * collected and not printed. */
+     * listed and not printed. */
     listing->next[0] = 0;
     if (truncated || exit != BI_EXIT_OK)
         set_next_by_id(listing);

@@ -39,7 +39,7 @@ static int ping(const struct cli *cli, struct ping_stats *ping_stats)
     int64_t us = bi_clock_boot() - began;
 
     if (code != BIDE_OK) {
-        int exit = bi_query_report(cli, code);
+        int exit = bi_cli_report_last(cli, code);
         return exit == BI_EXIT_FAILED ? BI_EXIT_NO_QUEUE : exit;
     }
     ping_stats->least_us =

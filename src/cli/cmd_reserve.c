@@ -163,7 +163,7 @@ static int reserve_topics(const struct cli *cli)
     else if (code == BIDE_TIMED_OUT && timeout_ms == 0)
         exit = bi_cli_report(cli, NULL, code, "no job is ready; --timeout waits for one");
     else
-        exit = bi_query_report(cli, code);
+        exit = bi_cli_report_last(cli, code);
     free(jobs);
     return exit;
 }

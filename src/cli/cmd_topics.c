@@ -2,8 +2,8 @@
 /*
  * cmd_topics.c - bide topics and bide stats.
  *
- * Topics are read in pages. To be sorted they are collected first; otherwise each page is
- * printed as it arrives, in constant memory.
+ * To be sorted, topics are collected first; otherwise they are printed as they arrive, in constant
+ * memory.
  */
 #include "cli/query.h"
 #include "op/job_json.h"
@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PAGE    500
-#define HEADERS "TOPIC|>READY|>DELAYED|>RESERVED|>BURIED|>DONE|>WAITING|>OLDEST|PAUSED"
+#define ROWS_MAX 500 /* that are collected before they are printed */
+#define HEADERS  "TOPIC|>READY|>DELAYED|>RESERVED|>BURIED|>DONE|>WAITING|>OLDEST|PAUSED"
 
 static bool names_only, waiting_only, reversed;
 static const char *sort_by;
@@ -124,66 +124,48 @@ static int show(const struct cli *cli, struct table *table, const bide_topic_sta
 /* ---- reading ---- */
 
 struct topic_list {
-    bide_topic_stats *all;
-    size_t count, room;
+    struct cli *cli;
+    struct table *table; /* NULL: names or JSON */
+    bool sorted;
+    bide_topic_stats *topics; /* that are not printed yet */
+    size_t count, capacity;
 };
 
-static bool append_topics(struct topic_list *topic_list, const bide_topic_stats *topics,
-                          size_t count)
+static int print_list(struct topic_list *list)
 {
-    if (topic_list->room - topic_list->count < count) {
-        size_t room = topic_list->room * 2 + PAGE;
-        bide_topic_stats *all = realloc(topic_list->all, room * sizeof(*all));
-        if (all == NULL)
-            return false;
-        topic_list->all = all;
-        topic_list->room = room;
-    }
-    for (size_t i = 0; i < count; i++)
-        topic_list->all[topic_list->count + i] = topics[i];
-    topic_list->count += count;
-    return true;
+    if (list->sorted && list->count > 0)
+        qsort(list->topics, list->count, sizeof(*list->topics), compare);
+    int exit = show(list->cli, list->table, list->topics, list->count);
+    list->count = 0;
+    return exit;
 }
 
-/* Prints each page, or collects it if topic_list is not NULL. */
-static int fetch_topics(struct cli *cli, struct table *table, struct topic_list *topic_list)
+static int add_topic(void *user, const bide_topic_stats *topic)
 {
-    static bide_topic_stats page[PAGE];
-    char cursor[BIDE_CURSOR_SIZE] = "";
-    int exit;
+    struct topic_list *list = user;
 
-    do {
-        size_t count = 0;
-        int code = waiting_only ? bide_waiting(cli->queue, cursor, page, PAGE, &count)
-                                : bide_topics(cli->queue, cursor, page, PAGE, &count);
-        if (code != BIDE_OK)
-            return bi_query_report(cli, code);
-        if (topic_list == NULL)
-            exit = show(cli, table, page, count);
-        else if (append_topics(topic_list, page, count))
-            exit = bi_query_flush(cli);
-        else
-            exit = bi_cli_error(cli, BI_EXIT_FAILED, "out of memory");
-    } while (exit == BI_EXIT_OK && cursor[0] != 0);
-    return exit;
+    if (!BI_CLI_RESERVE(list->topics, list->count + 1, list->capacity))
+        return bi_cli_error(list->cli, BI_EXIT_FAILED, "out of memory");
+    list->topics[list->count++] = *topic;
+    return !list->sorted && list->count == ROWS_MAX ? print_list(list) : BI_EXIT_OK;
 }
 
 static int run_topics(struct cli *cli)
 {
-    struct topic_list topic_list = {NULL, 0, 0};
-    bool sorted = sort_by != NULL || reversed || cli->out_terminal;
     bool has_table = !cli->json && !names_only;
-    struct table *table = has_table ? bi_table_new(cli, HEADERS) : NULL;
+    struct topic_list list = {
+        .cli = cli,
+        .table = has_table ? bi_table_new(cli, HEADERS) : NULL,
+        .sorted = sort_by != NULL || reversed || cli->out_terminal,
+    };
 
-    int exit = fetch_topics(cli, table, sorted ? &topic_list : NULL);
-    if (exit == BI_EXIT_OK && topic_list.count > 0) {
-        qsort(topic_list.all, topic_list.count, sizeof(*topic_list.all), compare);
-        exit = show(cli, table, topic_list.all, topic_list.count);
-    }
-    free(topic_list.all);
+    int exit = bi_query_each_topic(cli, cli->queue, waiting_only, add_topic, &list);
     if (exit == BI_EXIT_OK)
-        return has_table ? bi_table_print(table) : BI_EXIT_OK;
-    bi_table_free(table);
+        exit = print_list(&list);
+    free(list.topics);
+    if (exit == BI_EXIT_OK)
+        return has_table ? bi_table_print(list.table) : BI_EXIT_OK;
+    bi_table_free(list.table);
     return exit;
 }
 
@@ -266,7 +248,7 @@ static int run_stats(struct cli *cli)
         return show_topic(cli);
     int code = bide_queue_stats(cli->queue, &stats);
     if (code != BIDE_OK)
-        return bi_query_report(cli, code);
+        return bi_cli_report_last(cli, code);
     if (cli->json)
         return bi_cli_print_json(cli, bi_job_json_encode_stats(&stats));
     bi_print_property_bytes(cli, "queue", cli->shown, strlen(cli->shown));

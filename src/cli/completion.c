@@ -13,7 +13,7 @@
  *                :program N    a program, which is word N from 0, and its arguments
  */
 #include "cli/connect.h"
-#include "cli/verb.h"
+#include "cli/query.h"
 
 #include <assert.h>
 #include <ctype.h>
@@ -21,7 +21,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define PAGE       500
 #define TIMEOUT_S  2
 #define TOPICS_MAX 10000
 
@@ -47,27 +46,24 @@ static int open_server(struct cli *cli)
     return bi_connect_open(cli);
 }
 
+static int print_topic(void *user, const bide_topic_stats *topic)
+{
+    size_t *total = user;
+
+    printf("%s\n", topic->name);
+    return ++*total == TOPICS_MAX ? BI_EXIT_PARTIAL : BI_EXIT_OK;
+}
+
 static int print_topics(struct cli *cli)
 {
-    static bide_topic_stats topics[PAGE];
-    char cursor[BIDE_CURSOR_SIZE] = "";
-    size_t count, total = 0;
+    size_t total = 0;
 
     signal(SIGALRM, on_alarm);
     alarm(TIMEOUT_S);
     int exit = open_server(cli);
-    if (exit != BI_EXIT_OK)
-        return exit;
-
-    do {
-        int code = bide_topics(cli->queue, cursor, topics, PAGE, &count);
-        if (code != BIDE_OK)
-            return bi_cli_report_last(cli, code);
-        for (size_t i = 0; i < count; i++)
-            printf("%s\n", topics[i].name);
-        total += count;
-    } while (cursor[0] != 0 && total < TOPICS_MAX);
-    return BI_EXIT_OK;
+    if (exit == BI_EXIT_OK)
+        exit = bi_query_each_topic(cli, cli->queue, false, print_topic, &total);
+    return total == TOPICS_MAX ? BI_EXIT_OK : exit;
 }
 
 /* ---- candidates ---- */

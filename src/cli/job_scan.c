@@ -52,27 +52,28 @@ void bi_job_scan_close(struct job_scan *scan)
 
 /* ---- listing ---- */
 
+bool bi_job_scan_has_topic(const struct job_scan *scan, const char *topic)
+{
+    for (size_t i = 0; i < scan->topic_count; i++)
+        if (strcmp(scan->topics[i], topic) == 0)
+            return true;
+    return scan->topic_count == 0;
+}
+
 size_t bi_job_scan_job_size(const bide_job *job)
 {
     return sizeof(*job) + job->body_size + job->result_size + job->last_error_size;
 }
 
-bool bi_job_scan_add(struct job_scan *scan, uint64_t id, size_t size)
+static bool add_id(struct job_scan *scan, const bide_job *job)
 {
-    assert(!scan->plain);
-    if (scan->count == scan->capacity) {
-        size_t capacity = scan->capacity == 0 ? 4096 : scan->capacity * 2;
-        uint64_t *ids = realloc(scan->ids, capacity * sizeof(*ids));
-        if (ids == NULL)
-            return false;
-        scan->ids = ids;
-        scan->capacity = capacity;
-    }
-
     uint64_t size_log = 0;
-    while ((size_t)1 << size_log < size)
+
+    if (!BI_CLI_RESERVE(scan->ids, scan->count + 1, scan->capacity))
+        return false;
+    while ((size_t)1 << size_log < bi_job_scan_job_size(job))
         size_log++;
-    scan->ids[scan->count++] = id << SIZE_BITS | size_log;
+    scan->ids[scan->count++] = job->id << SIZE_BITS | size_log;
     return true;
 }
 
@@ -94,7 +95,7 @@ static int compare(const void *a, const void *b)
 }
 
 /* A job that was updated to another topic during the list may have been listed twice. */
-void bi_job_scan_sort(struct job_scan *scan)
+static void sort_ids(struct job_scan *scan)
 {
     size_t kept = 0;
 
@@ -120,6 +121,7 @@ static int list_topic(struct job_scan *scan, const char *topic, struct progress 
         bide_list_args args = {
             .topic = {topic, topic == NULL ? 0 : strlen(topic)},
             .state = scan->state,
+            .filter = scan->filter,
             .cursor = cursor,
             .jobs = jobs,
             .job_max = PAGE,
@@ -127,7 +129,7 @@ static int list_topic(struct job_scan *scan, const char *topic, struct progress 
         exit = bi_interrupted() ? bi_interrupt_exit()
                                 : bi_cli_report_last(scan->cli, bide_list_page(scan->queue, &args));
         for (size_t i = 0; exit == BI_EXIT_OK && i < args.count; i++) {
-            added = added && bi_job_scan_add(scan, jobs[i].id, bi_job_scan_job_size(&jobs[i]));
+            added = added && add_id(scan, &jobs[i]);
             bide_job_clear(&jobs[i]);
         }
         if (!added)
@@ -204,7 +206,7 @@ int bi_job_scan_list(struct job_scan *scan)
     for (size_t i = 0; exit == BI_EXIT_OK && i < scan->topic_count; i++)
         exit = list_topic(scan, scan->topics[i], &progress);
     bi_progress_end(&progress);
-    bi_job_scan_sort(scan);
+    sort_ids(scan);
     return exit;
 }
 
@@ -235,10 +237,7 @@ static bool is_wanted(const struct job_scan *scan, const bide_job *job)
     if (scan->plain &&
         strncmp(job->topic, BI_JOB_SCAN_PROBE_PREFIX, strlen(BI_JOB_SCAN_PROBE_PREFIX)) == 0)
         return false;
-    for (size_t i = 0; i < scan->topic_count; i++)
-        if (strcmp(scan->topics[i], job->topic) == 0)
-            return true;
-    return scan->topic_count == 0;
+    return bi_job_scan_has_topic(scan, job->topic);
 }
 
 static void on_read_error(struct scan_run *scan_run, const struct op_slot *slot)

@@ -25,6 +25,7 @@ struct job_scan {
     const char *const *topics;
     size_t topic_count; /* 0: all */
     bide_state state;   /* BIDE_STATE_ANY: all */
+    bide_filter filter; /* of the list; zeroed: all */
     uint64_t *ids;      /* sorted; the lowest bits are the logarithm of the size of the job */
     size_t count, capacity;
     uint64_t last_id;        /* beanstalkd: the last id to peek, */
@@ -44,12 +45,11 @@ void bi_job_scan_make_topic(char name[BI_JOB_SCAN_TOPIC_SIZE], const char *prefi
 int bi_job_scan_open(struct job_scan *scan, const struct cli *cli, bide *queue);
 void bi_job_scan_close(struct job_scan *scan);
 
-/* Lists the ids of the given topics and state. */
+/* Returns true if the topic is one of those to read. */
+bool bi_job_scan_has_topic(const struct job_scan *scan, const char *topic);
+
+/* Lists the ids of the given topics, state and filter. */
 int bi_job_scan_list(struct job_scan *scan);
-/* Instead of bi_job_scan_list(): adds the ids one by one, and sorts them. add returns false if there
- * is not enough memory. */
-bool bi_job_scan_add(struct job_scan *scan, uint64_t id, size_t size);
-void bi_job_scan_sort(struct job_scan *scan);
 uint64_t bi_job_scan_id(const struct job_scan *scan, size_t index);
 
 /* Called with each job; may keep the job by copying the struct and zeroing the argument. Returns

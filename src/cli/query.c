@@ -8,6 +8,8 @@
 #include <assert.h>
 #include <string.h>
 
+#define PAGE 500 /* topics of a call */
+
 /* ---- topics ---- */
 
 /* word: the argument that begins with the name. */
@@ -92,11 +94,21 @@ bool bi_query_parse_topics(struct topic_args *topic_args, const char *const *wor
 
 /* ---- results ---- */
 
-int bi_query_report(const struct cli *cli, int code)
+int bi_query_each_topic(const struct cli *cli, bide *queue, bool waiting_only,
+                        bi_query_visit_topic *visit, void *user)
 {
-    if (code == BIDE_CLOSED && bi_interrupted())
-        return bi_interrupt_exit();
-    return bi_cli_report_last(cli, code);
+    static bide_topic_stats page[PAGE];
+    char cursor[BIDE_CURSOR_SIZE] = "";
+    int exit;
+
+    do {
+        size_t count = 0;
+        exit = bi_cli_report_last(
+            cli, (waiting_only ? bide_waiting : bide_topics)(queue, cursor, page, PAGE, &count));
+        for (size_t i = 0; exit == BI_EXIT_OK && i < count; i++)
+            exit = visit(user, &page[i]);
+    } while (exit == BI_EXIT_OK && cursor[0] != 0);
+    return exit;
 }
 
 int bi_query_topic_stats(const struct cli *cli, const char *topic, bide_topic_stats *stats)
@@ -105,7 +117,7 @@ int bi_query_topic_stats(const struct cli *cli, const char *topic, bide_topic_st
 
     int code = bide_topic_get_stats(cli->queue, topic, stats);
     if (code != BIDE_NOT_FOUND)
-        return bi_query_report(cli, code);
+        return bi_cli_report_last(cli, code);
 
     /* A plain beanstalkd does not name the topic. */
     snprintf(message, sizeof(message), "there is no topic %s", topic);
@@ -116,7 +128,7 @@ int bi_query_topic_stats_or_zero(const struct cli *cli, const char *topic, bide_
 {
     int code = bide_topic_get_stats(cli->queue, topic, stats);
     if (code != BIDE_NOT_FOUND)
-        return bi_query_report(cli, code);
+        return bi_cli_report_last(cli, code);
 
     memset(stats, 0, sizeof(*stats));
     bi_cli_note(cli, "there is no topic %s", topic);
@@ -128,7 +140,7 @@ int bi_query_report_id(const struct cli *cli, int code, uint64_t id)
 {
     char message[64];
     if (code != BIDE_NOT_FOUND)
-        return bi_query_report(cli, code);
+        return bi_cli_report_last(cli, code);
     snprintf(message, sizeof(message), "there is no job %llu", (unsigned long long)id);
     return bi_cli_report(cli, NULL, code, message);
 }

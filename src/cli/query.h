@@ -13,6 +13,12 @@ bool bi_query_check_topic(const struct cli *cli, const char *word);
 /* Checks all arguments, which are topics. BI_EXIT_OK, or prints a usage error. */
 int bi_query_check_topics(struct cli *cli);
 
+/* Calls visit for each topic of a queue, or for each that clients wait for, until it returns another
+ * exit code than BI_EXIT_OK. Returns that code, or reports what failed. visit must not call it. */
+typedef int bi_query_visit_topic(void *user, const bide_topic_stats *topic);
+int bi_query_each_topic(const struct cli *cli, bide *queue, bool waiting_only,
+                        bi_query_visit_topic *visit, void *user);
+
 /* Reads the figures of a topic. Fails with BI_EXIT_NOT_FOUND and an error message if there is none. */
 int bi_query_topic_stats(const struct cli *cli, const char *topic, bide_topic_stats *stats);
 
@@ -20,11 +26,7 @@ int bi_query_topic_stats(const struct cli *cli, const char *topic, bide_topic_st
  * exist has nothing to change: a note says so, the stats are zero, and the verb succeeds. */
 int bi_query_topic_stats_or_zero(const struct cli *cli, const char *topic, bide_topic_stats *stats);
 
-/* As bi_cli_report_last(), but returns the exit code of the signal, without a message, if a signal ended
- * the call. */
-int bi_query_report(const struct cli *cli, int code);
-
-/* The same for a call with a job id: BIDE_NOT_FOUND names the job. */
+/* As bi_cli_report_last() for a call with a job id: BIDE_NOT_FOUND names the job. */
 int bi_query_report_id(const struct cli *cli, int code, uint64_t id);
 
 /* Flushes standard output. Returns BI_EXIT_OK, or the exit code with which to stop: a signal was

@@ -53,24 +53,11 @@ struct table *bi_table_new(const struct cli *cli, const char *headers)
 
 /* ---- cells ---- */
 
-static bool grow(struct table *table)
-{
-    if (table->count < table->room)
-        return true;
-    size_t room = table->room == 0 ? 256 : table->room * 2;
-    struct cell *cells = realloc(table->cells, room * sizeof(*cells));
-    if (cells == NULL)
-        return false;
-    table->cells = cells;
-    table->room = room;
-    return true;
-}
-
 /* Takes the text; NULL: out of memory. */
 static void add_cell(struct table *table, enum bi_print_style style, char *text)
 {
     assert(!table->failed);
-    table->failed = text == NULL || !grow(table);
+    table->failed = text == NULL || !BI_CLI_RESERVE(table->cells, table->count + 1, table->room);
     if (table->failed)
         free(text);
     else

@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PAGE 1000
 /* On a beanstalkd a pause without an end is the longest possible one. */
 #define UNLIMITED_MS (BIDE_TIME_MAX_MS - INT64_C(86400000) * 365)
 
@@ -94,31 +93,15 @@ bool bi_transfer_is_endless_pause(const bide_topic_stats *topic)
     return topic->paused && topic->pause_left_ms >= UNLIMITED_MS;
 }
 
-int bi_transfer_each_pause(const struct cli *cli, bide *queue, bi_transfer_visit_pause *visit,
-                           void *user)
+bool bi_transfer_get_pause(const bide_topic_stats *topic, struct pause *pause)
 {
-    char cursor[BIDE_CURSOR_SIZE] = "";
-    bide_topic_stats *page = calloc(PAGE, sizeof(*page));
-    int exit;
-
-    if (page == NULL)
-        return bi_cli_error(cli, BI_EXIT_FAILED, "out of memory");
-    do {
-        size_t count = 0;
-        exit = bi_cli_report_last(cli, bide_topics(queue, cursor, page, PAGE, &count));
-        for (size_t i = 0; exit == BI_EXIT_OK && i < count; i++) {
-            struct pause pause = {.until_ms = 0};
-            /* The pause is over, or the server is faulty. */
-            if (!page[i].paused || page[i].pause_left_ms < 0)
-                continue;
-            memcpy(pause.topic, page[i].name, sizeof(pause.topic));
-            if (!bi_transfer_is_endless_pause(&page[i]))
-                pause.until_ms = bi_clock_wall() / 1000 + page[i].pause_left_ms;
-            exit = visit(user, &pause);
-        }
-    } while (exit == BI_EXIT_OK && cursor[0] != 0);
-    free(page);
-    return exit;
+    /* A negative rest: the pause is over, or the server is faulty. */
+    if (!topic->paused || topic->pause_left_ms < 0)
+        return false;
+    memcpy(pause->topic, topic->name, sizeof(pause->topic));
+    pause->until_ms =
+        bi_transfer_is_endless_pause(topic) ? 0 : bi_clock_wall() / 1000 + topic->pause_left_ms;
+    return true;
 }
 
 int bi_transfer_set_pause(const struct cli *cli, bide *queue, const struct pause *pause,

@@ -43,12 +43,8 @@ struct pause {
 /* Returns true if the topic is paused until it is resumed. */
 bool bi_transfer_is_endless_pause(const bide_topic_stats *topic);
 
-typedef int bi_transfer_visit_pause(void *user, const struct pause *pause);
-
-/* Calls visit for each pause of a queue, until it returns another code than BI_EXIT_OK. Returns that
- * code. */
-int bi_transfer_each_pause(const struct cli *cli, bide *queue, bi_transfer_visit_pause *visit,
-                           void *user);
+/* Returns true, with the pause, if the topic is paused. */
+bool bi_transfer_get_pause(const bide_topic_stats *topic, struct pause *pause);
 
 /* Sets a pause; *expired: its end has passed. */
 int bi_transfer_set_pause(const struct cli *cli, bide *queue, const struct pause *pause,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/connect.h"
 #include "cli/move/move.h"
+#include "cli/query.h"
 #include "cli/verb.h"
 
 #include <stdlib.h>
@@ -8,7 +9,6 @@
 #include <unistd.h>
 
 #define MOVE_TOPIC_PREFIX "bide-move"
-#define PAGE              100
 #define RETRY_COUNT       50 /* how often to look until another move is believed to be running */
 #define RETRY_DELAY_US    100000
 
@@ -156,25 +156,19 @@ static int check_different(const struct mover *mover)
 
 /* ---- one move to a queue at a time ---- */
 
-/* Does a client wait for the topic of another move? */
-static int find_other_move(bide *queue, const char *own_topic, bool *found)
-{
-    char cursor[BIDE_CURSOR_SIZE] = "";
-    bide_topic_stats *page = calloc(PAGE, sizeof(*page));
-    int code = page == NULL ? BIDE_ENOMEM : BIDE_OK;
+struct move_search {
+    const char *own_topic;
+    bool found; /* a client waits for the topic of another move */
+};
 
-    *found = false;
-    do {
-        size_t count = 0;
-        if (code == BIDE_OK)
-            code = bide_waiting(queue, cursor, page, PAGE, &count);
-        for (size_t i = 0; code == BIDE_OK && i < count; i++)
-            *found = *found ||
-                     (strncmp(page[i].name, MOVE_TOPIC_PREFIX, strlen(MOVE_TOPIC_PREFIX)) == 0 &&
-                      strcmp(page[i].name, own_topic) != 0);
-    } while (code == BIDE_OK && cursor[0] != 0);
-    free(page);
-    return code;
+static int check_waiting_topic(void *user, const bide_topic_stats *topic)
+{
+    struct move_search *search = user;
+
+    if (strncmp(topic->name, MOVE_TOPIC_PREFIX, strlen(MOVE_TOPIC_PREFIX)) == 0 &&
+        strcmp(topic->name, search->own_topic) != 0)
+        search->found = true;
+    return BI_EXIT_OK;
 }
 
 /* Two moves at a time would not see the copies of each other. Each announces itself before it looks
@@ -183,23 +177,22 @@ static int find_other_move(bide *queue, const char *own_topic, bool *found)
 static int check_exclusive(const struct mover *mover, struct presence *presence)
 {
     bide *queue = mover->to.queue;
-    bool busy = false;
     if ((bide_capabilities(queue) & BIDE_CAN_SHARE) == 0)
         return BI_EXIT_OK;
 
     /* The server may not have noticed yet that the process of an earlier move was killed. */
-    int code = announce(presence, queue, MOVE_TOPIC_PREFIX "-");
-    if (code == BIDE_OK)
-        code = find_other_move(queue, presence->name, &busy);
-    for (int i = 0; code == BIDE_OK && busy && i < RETRY_COUNT && !bi_interrupted(); i++) {
+    int exit = bi_cli_report_last(mover->cli, announce(presence, queue, MOVE_TOPIC_PREFIX "-"));
+    for (int i = 0; exit == BI_EXIT_OK; i++) {
+        struct move_search search = {.own_topic = presence->name};
+        exit = bi_query_each_topic(mover->cli, queue, true, check_waiting_topic, &search);
+        if (exit != BI_EXIT_OK || !search.found)
+            return exit;
+        if (i == RETRY_COUNT || bi_interrupted())
+            break;
         usleep(RETRY_DELAY_US);
-        code = find_other_move(queue, presence->name, &busy);
     }
-
-    if (code != BIDE_OK)
-        return bi_cli_report_last(mover->cli, code);
-    if (!busy)
-        return BI_EXIT_OK;
+    if (exit != BI_EXIT_OK)
+        return exit;
     return bi_cli_error(mover->cli, BI_EXIT_REFUSED,
                         "another move to %.200s is running (a client waits for a topic that begins "
                         "with " MOVE_TOPIC_PREFIX "); try again when it has ended",

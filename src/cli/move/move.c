@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/move/move.h"
 
+#include "cli/query.h"
+
 #include "util/clock.h"
 
 #include <assert.h>
@@ -60,11 +62,15 @@ static int build_index(struct mover *mover)
 
 /* ---- copying ---- */
 
-static int copy_pause(void *user, const struct pause *pause)
+static int copy_pause(void *user, const bide_topic_stats *topic)
 {
     struct mover *mover = user;
+    struct pause pause;
     bool expired = false;
-    int exit = bi_transfer_set_pause(mover->cli, mover->to.queue, pause, &expired);
+
+    if (!bi_transfer_get_pause(topic, &pause))
+        return BI_EXIT_OK;
+    int exit = bi_transfer_set_pause(mover->cli, mover->to.queue, &pause, &expired);
     mover->pauses += exit == BI_EXIT_OK && !expired;
     return exit;
 }
@@ -91,16 +97,9 @@ static int64_t expiry_of(const bide_job *job)
 static struct moved *add_moved(struct mover *mover, const bide_job *job,
                                const struct fingerprint *print)
 {
-    if (mover->count == mover->capacity) {
-        size_t capacity = mover->capacity == 0 ? 1024 : mover->capacity * 2;
-        struct moved *moved = realloc(mover->moved, capacity * sizeof(*moved));
-        if (moved == NULL)
-            return NULL;
-        mover->moved = moved;
-        mover->capacity = capacity;
-    }
+    if (!BI_CLI_RESERVE(mover->moved, mover->count + 1, mover->capacity))
+        return NULL;
 
-    assert(mover->count < mover->capacity);
     size_t size = bi_job_scan_job_size(job);
     struct moved *moved = &mover->moved[mover->count++];
     *moved = (struct moved){
@@ -180,7 +179,7 @@ static int copy_all(struct mover *mover)
 {
     int exit = bi_job_scan_list(&mover->from);
     if (exit == BI_EXIT_OK)
-        exit = bi_transfer_each_pause(mover->cli, mover->from.queue, copy_pause, mover);
+        exit = bi_query_each_topic(mover->cli, mover->from.queue, false, copy_pause, mover);
     if (exit != BI_EXIT_OK)
         return exit;
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/move/move_index.h"
 
+#include "cli/cli.h"
 #include "op/job_fields.h"
 
 #include <assert.h>
@@ -59,16 +60,9 @@ static bool has_same_hash(const struct fingerprint *one, const struct fingerprin
 
 bool bi_move_index_add(struct move_index *index, const struct fingerprint *print, uint64_t id)
 {
-    if (index->count == index->capacity) {
-        size_t capacity = index->capacity == 0 ? 1024 : index->capacity * 2;
-        struct move_index_entry *entries = NULL;
-        if (capacity < UINT32_MAX)
-            entries = realloc(index->entries, capacity * sizeof(*entries));
-        if (entries == NULL)
-            return false;
-        index->entries = entries;
-        index->capacity = capacity;
-    }
+    if (index->count == UINT32_MAX ||
+        !BI_CLI_RESERVE(index->entries, index->count + 1, index->capacity))
+        return false;
     index->entries[index->count++] = (struct move_index_entry){.print = *print, .id = id};
     return true;
 }

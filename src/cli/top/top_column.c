@@ -221,13 +221,8 @@ bool bi_top_column_sort(struct top_order *order, const struct top_model *model)
     assert(order->by < BI_TOP_SORTABLE);
     order->count = 0;
     order->longest_name = 0;
-    if (model->count > order->capacity) {
-        struct top_topic **list = realloc(order->list, model->count * sizeof(struct top_topic *));
-        if (list == NULL)
-            return false;
-        order->list = list;
-        order->capacity = model->count;
-    }
+    if (!BI_CLI_RESERVE(order->list, model->count, order->capacity))
+        return false;
 
     for (size_t i = 0; i < model->count; i++) {
         const char *name = model->topics[i]->now.name;

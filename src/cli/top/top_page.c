@@ -53,22 +53,14 @@ size_t bi_top_page_scroll(size_t first, size_t selected, size_t count, size_t wi
 
 static void append_line(struct page *page, const char *text)
 {
-    if (page->count == page->capacity) {
-        size_t capacity = page->capacity == 0 ? 64 : page->capacity * 2;
-        char **lines = realloc(page->lines, capacity * sizeof(char *));
-        if (lines == NULL) {
-            page->out_of_memory = true;
-            return;
-        }
-        page->lines = lines;
-        page->capacity = capacity;
-    }
-
     char *line = strdup(text);
-    if (line == NULL)
-        page->out_of_memory = true;
-    else
+
+    if (line != NULL && BI_CLI_RESERVE(page->lines, page->count + 1, page->capacity)) {
         page->lines[page->count++] = line;
+        return;
+    }
+    page->out_of_memory = true;
+    free(line);
 }
 
 void bi_top_page_reset(struct page *page, int width)

@@ -63,15 +63,9 @@ static void request_page(struct top *top)
     struct sampler *sampler = &top->sampler;
 
     assert(sampler->busy && sampler->count <= sampler->capacity);
-    if (sampler->capacity < sampler->count + BIDE_BATCH_JOBS) {
-        size_t capacity = sampler->count + BIDE_BATCH_JOBS;
-        bide_topic_stats *topics = realloc(sampler->topics, capacity * sizeof(*topics));
-        if (topics == NULL) {
-            finish_sample(top, bide_code_text(BIDE_ENOMEM));
-            return;
-        }
-        sampler->topics = topics;
-        sampler->capacity = capacity;
+    if (!BI_CLI_RESERVE(sampler->topics, sampler->count + BIDE_BATCH_JOBS, sampler->capacity)) {
+        finish_sample(top, bide_code_text(BIDE_ENOMEM));
+        return;
     }
     sampler->topics_request.op = (bide_op){
         .kind = BIDE_OP_TOPICS,
