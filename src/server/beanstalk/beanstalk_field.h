@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * beanstalk_field - the fields of a protocol line: numbers, durations, names, words and options of
- * the form name=value.
+ * beanstalk_field - the fields of a protocol line, and the values of its options: numbers,
+ * durations, names, words.
  *
  * Each function parses at the reader's position and advances it behind the field. It returns false,
- * or an empty word, if the field is missing or invalid; the position is then undefined.
+ * or an empty word, if the field is missing or invalid; the position is then undefined. Keys, texts
+ * and cursors are percent-encoded, since values cannot contain spaces. They are decoded into the
+ * command; other values point into the line.
  */
 #ifndef BI_BEANSTALK_FIELD_H
 #define BI_BEANSTALK_FIELD_H
 
 #include "server/beanstalk/beanstalk_parse.h"
+
+#include <stddef.h>
 
 struct reader {
     const char *at, *end;
@@ -21,44 +25,72 @@ static inline void skip_spaces(struct reader *reader)
         reader->at++;
 }
 
-static inline bool at_digit(const struct reader *reader)
-{
-    return reader->at < reader->end && *reader->at >= '0' && *reader->at <= '9';
-}
-
 static inline bool at_end(const struct reader *reader)
 {
     return reader->at == reader->end;
 }
 
-/* Digits with a value of at most max. Does not skip spaces. */
-bool bi_beanstalk_field_digits(struct reader *reader, uint64_t max, uint64_t *value);
-
 /* A number; skips spaces before it. */
 bool bi_beanstalk_field_u64(struct reader *reader, uint64_t *value);
 bool bi_beanstalk_field_u32(struct reader *reader, uint32_t *value);
-
-/* Seconds, or a number with a unit (ms, s, m, h, d); limited to BIDE_TIME_MAX_MS. */
-bool bi_beanstalk_field_duration(struct reader *reader, int64_t *ms);
 
 /* All bytes up to the next space; skips spaces before them. */
 bide_slice bi_beanstalk_field_word(struct reader *reader);
 bool bi_beanstalk_field_equals(bide_slice slice, const char *word);
 
-/* Sets *state to the state with this name; "any" only if allowed. */
-bool bi_beanstalk_field_state(bide_slice word, bool any, bide_state *state);
+/* ---- members of a command ---- */
 
-/* True for a character that the name of a tube may contain. */
-bool bi_beanstalk_field_is_name_char(unsigned char c);
+/* What a field of a line, or the value of an option, is. */
+enum field_kind {
+    NONE,
+    U32,
+    U64,
+    BATCH,      /* a number of jobs, at most BIDE_BATCH_JOBS */
+    KICK_COUNT, /* a number as strtoul() parses it */
+    DURATION,
+    SECONDS,     /* a duration that beanstalkd accepts as a timeout */
+    MAY_TIMEOUT, /* a duration or nothing; only the last field */
+    POSITIVE,    /* a duration above 0 */
+    TTR,         /* a duration; 0 is one second, as in beanstalkd */
+    BACKOFF,     /* BASE or BASE,MAX: two durations for this member and the next */
+    DATETIME,    /* milliseconds since 1970 */
+    PRIORITY,
+    RETRIES,
+    WORD,
+    LINE,       /* the rest of the line: any bytes but CR LF and NUL */
+    NAME,       /* the rest of the line: the name of a tube */
+    NAME_CHARS, /* up to the first character that no name contains, as in beanstalkd */
+    TUBE,
+    TUBE_OR_ALL, /* * for all tubes: an empty name */
+    STATE,       /* not reserved: such jobs belong to their holders and cannot be purged */
+    STATE_OR_ANY,
+    KEY, /* percent-encoded, as are text and cursor */
+    TEXT,
+    CURSOR,
+    CONFLICT, /* replace or reject */
+    HOLD,     /* retained */
+};
 
-/* ---- beanstalk_option.c ---- */
+/* A field and the member of the command that it sets. */
+struct field {
+    unsigned char kind; /* of enum field_kind */
+    unsigned char size; /* of the member, which must be that of the kind */
+    unsigned short at;
+};
 
-/* True if a space and a word with '=' follow. Anything else behind a command is no option. */
-bool bi_beanstalk_option_follows(const struct reader *reader);
-/* Parses the rest of the line as options of the verb. False: an option is unknown or invalid. */
-bool bi_beanstalk_option_parse(struct command *command, enum verb verb, struct reader *reader);
-/* The same for a line that announces a body: its size is known, so a bad option is recoverable. */
-enum parse bi_beanstalk_option_parse_body(struct command *command, enum verb verb,
-                                          struct reader *reader);
+#define FIELD(kind, member)                                  \
+    {                                                        \
+        kind, sizeof(((struct command *)0)->member),         \
+            (unsigned short)offsetof(struct command, member) \
+    }
+
+/* True for a number of jobs that one command may have. */
+static inline bool bi_beanstalk_field_is_batch(uint64_t count)
+{
+    return count >= 1 && count <= BIDE_BATCH_JOBS;
+}
+
+bool bi_beanstalk_field_parse(struct command *command, const struct field *field,
+                              struct reader *reader);
 
 #endif

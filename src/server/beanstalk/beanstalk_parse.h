@@ -17,50 +17,56 @@
 #define LINE_MAX_CLASSIC  224  /* with CRLF, as in beanstalkd */
 #define LINE_MAX_EXTENDED 1024 /* with CRLF: a put with options, or a verb that bide adds */
 
-/* Every verb: X(NAME, word). The most frequent verbs come first: find_verb() searches in this
- * order. */
-#define BEANSTALK_VERBS(X)                          \
-    X(PUT, "put")                                   \
-    X(RESERVE, "reserve")                           \
-    X(DELETE, "delete")                             \
-    X(RESERVE_WITH_TIMEOUT, "reserve-with-timeout") \
-    X(RELEASE, "release")                           \
-    X(BURY, "bury")                                 \
-    X(TOUCH, "touch")                               \
-    X(CALL, "call")                                 \
-    X(RESERVE_MANY, "reserve-many")                 \
-    X(PUT_MANY, "put-many")                         \
-    X(LEASE, "lease")                               \
-    X(DONE, "done")                                 \
-    X(FAIL, "fail")                                 \
-    X(USE, "use")                                   \
-    X(WATCH, "watch")                               \
-    X(IGNORE, "ignore")                             \
-    X(KICK, "kick")                                 \
-    X(KICK_JOB, "kick-job")                         \
-    X(PEEK, "peek")                                 \
-    X(PEEK_READY, "peek-ready")                     \
-    X(PEEK_DELAYED, "peek-delayed")                 \
-    X(PEEK_BURIED, "peek-buried")                   \
-    X(RESERVE_JOB, "reserve-job")                   \
-    X(STATS, "stats")                               \
-    X(STATS_JOB, "stats-job")                       \
-    X(STATS_TUBE, "stats-tube")                     \
-    X(LIST_TUBES, "list-tubes")                     \
-    X(LIST_TUBE_USED, "list-tube-used")             \
-    X(LIST_TUBES_WATCHED, "list-tubes-watched")     \
-    X(PAUSE_TUBE, "pause-tube")                     \
-    X(QUIT, "quit")                                 \
-    X(RESULT, "result")                             \
-    X(UPDATE, "update")                             \
-    X(CANCEL, "cancel")                             \
-    X(LIST_JOBS, "list-jobs")                       \
-    X(PURGE_TUBE, "purge-tube")                     \
-    X(CALL_CANCEL, "call-cancel")                   \
-    X(AUTH, "auth")
+/*
+ * Every verb: X(NAME, word, flags, fields ...). beanstalk_parse.c has the flags and the kinds of
+ * fields. The most frequent verbs come first: find_verb() searches in this order.
+ */
+#define BEANSTALK_VERBS(X)                                                                         \
+    X(PUT, "put", SPACE | BODY | OPTIONS, FIELD(U32, put.priority), FIELD(DURATION, put.delay_ms), \
+      FIELD(TTR, put.ttr_ms))                                                                      \
+    X(RESERVE, "reserve", 0, NO_FIELD)                                                             \
+    X(DELETE, "delete", SPACE | LEASABLE, FIELD(U64, id))                                          \
+    X(RESERVE_WITH_TIMEOUT, "reserve-with-timeout", SPACE | REST, FIELD(SECONDS, timeout_ms))      \
+    X(RELEASE, "release", SPACE | LEASABLE, FIELD(U64, id), FIELD(U32, priority),                  \
+      FIELD(DURATION, delay_ms))                                                                   \
+    X(BURY, "bury", SPACE | LEASABLE, FIELD(U64, id), FIELD(U32, priority))                        \
+    X(TOUCH, "touch", SPACE | LEASABLE, FIELD(U64, id))                                            \
+    X(CALL, "call", EXTENSION | SPACE | BODY, FIELD(U64, tag), FIELD(WORD, name))                  \
+    X(RESERVE_MANY, "reserve-many", EXTENSION | SPACE, FIELD(BATCH, count),                        \
+      FIELD(DURATION, timeout_ms))                                                                 \
+    X(PUT_MANY, "put-many", EXTENSION | SPACE | BODY, FIELD(U64, count))                           \
+    X(LEASE, "lease", EXTENSION | SPACE, NO_FIELD)                                                 \
+    X(DONE, "done", EXTENSION | SPACE | LEASABLE | BODY | OPTIONS, FIELD(U64, id))                 \
+    X(FAIL, "fail", EXTENSION | SPACE | LEASABLE | BODY | OPTIONS, FIELD(U64, id))                 \
+    X(USE, "use", SPACE, FIELD(NAME, name))                                                        \
+    X(WATCH, "watch", SPACE, FIELD(NAME, name))                                                    \
+    X(IGNORE, "ignore", SPACE, FIELD(NAME, name))                                                  \
+    X(KICK, "kick", SPACE | REST, FIELD(KICK_COUNT, count))                                        \
+    X(KICK_JOB, "kick-job", SPACE, FIELD(U64, id))                                                 \
+    X(PEEK, "peek", SPACE, FIELD(U64, id))                                                         \
+    X(PEEK_READY, "peek-ready", 0, NO_FIELD)                                                       \
+    X(PEEK_DELAYED, "peek-delayed", 0, NO_FIELD)                                                   \
+    X(PEEK_BURIED, "peek-buried", 0, NO_FIELD)                                                     \
+    X(RESERVE_JOB, "reserve-job", SPACE, FIELD(U64, id))                                           \
+    X(STATS, "stats", 0, NO_FIELD)                                                                 \
+    X(STATS_JOB, "stats-job", SPACE, FIELD(U64, id))                                               \
+    X(STATS_TUBE, "stats-tube", SPACE, FIELD(NAME, name))                                          \
+    X(LIST_TUBES, "list-tubes", 0, NO_FIELD)                                                       \
+    X(LIST_TUBE_USED, "list-tube-used", 0, NO_FIELD)                                               \
+    X(LIST_TUBES_WATCHED, "list-tubes-watched", 0, NO_FIELD)                                       \
+    X(PAUSE_TUBE, "pause-tube", 0, FIELD(NAME_CHARS, name), FIELD(DURATION, delay_ms))             \
+    X(QUIT, "quit", REST, NO_FIELD)                                                                \
+    X(RESULT, "result", EXTENSION | SPACE, FIELD(U64, id), FIELD(MAY_TIMEOUT, timeout_ms))         \
+    X(UPDATE, "update", EXTENSION | SPACE | OPTIONS, FIELD(U64, id))                               \
+    X(CANCEL, "cancel", EXTENSION | SPACE, FIELD(U64, id))                                         \
+    X(LIST_JOBS, "list-jobs", EXTENSION | SPACE | OPTIONS, FIELD(TUBE_OR_ALL, name),               \
+      FIELD(STATE_OR_ANY, state), FIELD(BATCH, count))                                             \
+    X(PURGE_TUBE, "purge-tube", EXTENSION | SPACE, FIELD(TUBE, name), FIELD(STATE, state))         \
+    X(CALL_CANCEL, "call-cancel", EXTENSION | SPACE, FIELD(U64, tag))                              \
+    X(AUTH, "auth", EXTENSION | SPACE, FIELD(LINE, name))
 
 enum verb {
-#define BEANSTALK_VERB_ENUM(NAME, word) VERB_##NAME,
+#define BEANSTALK_VERB_ENUM(NAME, ...) VERB_##NAME,
     BEANSTALK_VERBS(BEANSTALK_VERB_ENUM)
 #undef BEANSTALK_VERB_ENUM
         VERB_COUNT,
