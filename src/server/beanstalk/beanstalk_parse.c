@@ -215,7 +215,9 @@ static enum verb find_verb(const struct reader *reader)
 
     for (unsigned verb = 0; verb < VERB_COUNT; verb++) {
         size_t size = verbs[verb].size;
-        if (left < size || memcmp(reader->at, verbs[verb].word, size) != 0)
+        /* The first byte differs for most verbs; comparing it first saves the calls of memcmp(). */
+        if (left < size || *reader->at != verbs[verb].word[0] ||
+            memcmp(reader->at, verbs[verb].word, size) != 0)
             continue;
 
         bool space = left > size && reader->at[size] == ' ';
