@@ -28,11 +28,6 @@ void bi_output_done(struct output *output)
     bi_output_init(output);
 }
 
-static char *bytes_of(struct output *output)
-{
-    return output->data == NULL ? output->small : output->data;
-}
-
 static bool grow(struct output *output, size_t extra)
 {
     size_t room = output->room * 2;
@@ -57,7 +52,7 @@ static bool grow(struct output *output, size_t extra)
 static void compact(struct output *output)
 {
     size_t sent = output->sent;
-    char *data = bytes_of(output);
+    char *data = bi_output_bytes(output);
 
     assert(sent <= output->size);
     memmove(data, data + sent, output->size - sent);
@@ -84,7 +79,7 @@ static char *reserve(struct output *output, size_t extra)
         if (output->room - output->size < extra && !grow(output, extra))
             return NULL;
     }
-    return bytes_of(output) + output->size;
+    return bi_output_bytes(output) + output->size;
 }
 
 void bi_output_add(struct output *output, const void *data, size_t size)
@@ -163,7 +158,7 @@ void bi_output_body(struct output *output, bide_buf *buf, const void *data, size
  * elements. */
 static size_t gather(struct output *output, struct iovec *iov)
 {
-    char *data = bytes_of(output);
+    char *data = bi_output_bytes(output);
     size_t count = 0;
     size_t at = output->sent;
     size_t skip = output->body_sent;
@@ -227,7 +222,7 @@ bool bi_output_write(struct output *output, int fd)
         ssize_t sent;
         size_t wanted = bi_output_left(output);
         if (output->body_bytes == 0) {
-            sent = send(fd, bytes_of(output) + output->sent, wanted, MSG_NOSIGNAL);
+            sent = send(fd, bi_output_bytes(output) + output->sent, wanted, MSG_NOSIGNAL);
         } else {
             struct msghdr message = {.msg_iov = iov, .msg_iovlen = gather(output, iov)};
             sent = sendmsg(fd, &message, MSG_NOSIGNAL);

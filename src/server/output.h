@@ -49,6 +49,11 @@ void bi_output_format(struct output *output, const char *format, ...)
  * copies. */
 void bi_output_body(struct output *output, bide_buf *buf, const void *data, size_t size);
 
+static inline char *bi_output_bytes(struct output *output)
+{
+    return output->data == NULL ? output->small : output->data;
+}
+
 static inline size_t bi_output_left(const struct output *output)
 {
     return output->size - output->sent + output->body_bytes;

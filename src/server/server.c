@@ -283,7 +283,6 @@ void bi_server_set_limits(struct server *server, const struct server_limits *lim
 
 int bi_server_new(const struct server_settings *settings, struct server **out, char *error)
 {
-    const bide_options *options = &settings->queue->options;
     struct server *server = calloc(1, sizeof(*server));
     int code = BIDE_ENOMEM;
     snprintf(error, BIDE_ERROR_SIZE, "cannot start the server: %s", bide_code_text(code));
@@ -295,12 +294,8 @@ int bi_server_new(const struct server_settings *settings, struct server **out, c
     server->log = settings->log;
     bi_server_set_limits(server, &settings->limits);
     server->started = server->now = bi_clock_boot();
-    server->max_job_size = options->max_job_size;
-    server->max_result_size = options->max_result_size;
-    server->max_error_size = options->max_error_size;
-    server->max_topics = options->max_topics;
-    server->max_waiters = options->max_waiters;
-    bi_batch_init(&server->batch, options);
+    server->options = &settings->queue->options;
+    bi_batch_init(&server->batch, server->options);
 
     unsigned char id[8];
     if (getrandom(id, sizeof(id), GRND_NONBLOCK) != (ssize_t)sizeof(id))

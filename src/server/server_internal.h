@@ -46,6 +46,7 @@ struct acceptors {
 
 struct server {
     bide *queue;
+    const bide_options *options; /* of the queue, with the defaults filled in */
     bide_cq *cq;
     struct bi_log log;
     struct server_limits limits;
@@ -75,9 +76,6 @@ struct server {
     uint64_t client_bytes;           /* buffers of all connections */
     int64_t memory_short_until;      /* set when a command is rejected for lack of memory */
     struct bi_log_limit overdue_log; /* connections closed by command_timeout */
-
-    size_t max_job_size, max_result_size, max_error_size; /* of the queue */
-    uint64_t max_topics, max_waiters;
 
     bool stopping;     /* a stop has begun */
     bool stop_forced;  /* a stop does not wait for clients any more */

@@ -134,17 +134,6 @@ static void on_alarm(struct conn *base)
         bi_beanstalk_jobs_arm_deadline(conn);
 }
 
-/* As in beanstalkd, a waiting reserve ends when the client shuts down its side. */
-static void cancel_waiting(struct conn *conn, enum cancel_reason reason)
-{
-    bi_request_cancel_waiting(bi_beanstalk_conn(conn), reason);
-}
-
-static void wind_down(struct conn *conn)
-{
-    bi_rpc_cancel_waiting(bi_beanstalk_conn(conn));
-}
-
 static size_t memory(const struct conn *base)
 {
     const struct beanstalk_conn *conn = (const struct beanstalk_conn *)(const void *)base;
@@ -266,8 +255,8 @@ const struct protocol bi_beanstalk_protocol = {
     .reply = reply,
     .written = written,
     .on_alarm = on_alarm,
-    .cancel_waiting = cancel_waiting,
-    .wind_down = wind_down,
+    .cancel_waiting = bi_request_cancel_waiting,
+    .wind_down = bi_rpc_cancel_waiting,
     .memory = memory,
     .holds_lease = holds_lease,
     .close = detach,

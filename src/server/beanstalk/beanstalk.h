@@ -164,8 +164,8 @@ struct request {
     tube_fn apply_tube;
     void *extra; /* owned; freed with the request */
     void (*free_extra)(void *extra);
-    const char *text; /* the reply; of an op: its reply on success, a string, or NULL */
-    size_t text_size; /* of a reply without an op */
+    const char *text; /* the reply if the op succeeds; NULL: the request writes its own */
+    size_t copy_size; /* of a reply without an op */
     union {
         bide_job job;
         struct {
@@ -211,14 +211,13 @@ void bi_request_cancel(struct request *request, enum cancel_reason cancel_reason
 /* Detaches the requests of a closed connection. They complete without a reply. */
 void bi_request_abandon_all(struct beanstalk_conn *conn);
 void bi_request_free_spare(struct beanstalk *beanstalk);
-/* Replies in the order of the commands. The text must be static. */
+/* Replies in the order of the commands. The text has at most OUTPUT_SMALL bytes, and is copied. */
 void bi_request_reply(struct beanstalk_conn *conn, const char *text);
-/* The same for a text of at most OUTPUT_SMALL bytes, which is copied. */
-void bi_request_reply_copy(struct beanstalk_conn *conn, const char *text, size_t size);
+void bi_request_reply_bytes(struct beanstalk_conn *conn, const char *text, size_t size);
 /* Writes the replies of completed requests at the head of the pipeline. */
 void bi_request_drain_pipeline(struct beanstalk_conn *conn);
 /* Cancels the requests that wait. Only submitted ops can be cancelled: flush first. */
-void bi_request_cancel_waiting(struct beanstalk_conn *conn, enum cancel_reason cancel_reason);
+void bi_request_cancel_waiting(struct conn *conn, enum cancel_reason cancel_reason);
 
 /* ---- beanstalk_verb.c, beanstalk_ext.c, beanstalk_stats.c ---- */
 
@@ -351,7 +350,7 @@ void bi_tag_table_done(struct tag_table *table);
 /* ---- rpc.c ---- */
 
 /* Cancels the calls that wait, a slice at a time. */
-void bi_rpc_cancel_waiting(struct beanstalk_conn *conn);
+void bi_rpc_cancel_waiting(struct conn *base);
 /* Ends one call, unsent reply or feed of a closed connection. False if there is none left. */
 bool bi_rpc_drop_one(struct beanstalk_conn *conn);
 

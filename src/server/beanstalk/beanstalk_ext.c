@@ -51,9 +51,9 @@ static bool parse_item(const struct server *server, struct put_batch *put_batch,
 
     struct put_batch_item *item = &put_batch->items[i];
     item->options = command.put;
-    item->fault = parse != PARSE_OK             ? ITEM_BAD_FORMAT
-                  : size > server->max_job_size ? ITEM_TOO_BIG
-                                                : ITEM_OK;
+    item->fault = parse != PARSE_OK                      ? ITEM_BAD_FORMAT
+                  : size > server->options->max_job_size ? ITEM_TOO_BIG
+                                                         : ITEM_OK;
 
     /* The key lies in the local command; the put needs it until the batch is submitted. */
     if (command.put.key.size > 0) {
@@ -267,7 +267,7 @@ static void write_reserve_many(struct request *request)
  * topics times jobs. The client gets fewer jobs than it asked for, but one at least. */
 static size_t bounded_count(const struct beanstalk_conn *conn, uint64_t count)
 {
-    size_t bytes = EXPECTED_BYTES_HIGH / (conn->base.server->max_job_size + 1);
+    size_t bytes = EXPECTED_BYTES_HIGH / (conn->base.server->options->max_job_size + 1);
     size_t work = BIDE_RESERVE_WORK / conn->session.watched_count;
     size_t max = bytes < work ? bytes : work;
     return count < max ? (size_t)count : max == 0 ? 1 : max;
@@ -284,7 +284,7 @@ const char *bi_beanstalk_ext_reserve_many(struct request *request, const struct 
 
     bi_beanstalk_verb_set_worker(conn);
     request->write = write_reserve_many;
-    request->expected_bytes = count * conn->base.server->max_job_size;
+    request->expected_bytes = count * conn->base.server->options->max_job_size;
     request->op.reserve =
         (bide_reserve_args){.topics = conn->session.names,
                             .topic_count = conn->session.watched_count,
@@ -335,7 +335,7 @@ const char *bi_beanstalk_ext_result(struct request *request, const struct comman
 
     request->reply = reply_result;
     /* Results may be large: reserve their size in expected_bytes before they arrive. */
-    request->expected_bytes = conn->server->max_result_size;
+    request->expected_bytes = conn->server->options->max_result_size;
     request->op.fetch = (bide_fetch_args){.id = command->id};
 
     if (command->has_timeout) {

@@ -26,11 +26,6 @@
 
 /* ---- documents ---- */
 
-static const char *output_bytes(const struct output *text)
-{
-    return text->data == NULL ? text->small : text->data;
-}
-
 void bi_beanstalk_stats_begin_document(struct output *text)
 {
     bi_output_init(text);
@@ -43,7 +38,7 @@ void bi_beanstalk_stats_end_document(struct beanstalk_conn *conn, struct output 
     /* An incomplete document must close the connection, not reach the client. */
     output->broken |= text->broken;
     bi_output_format(output, "OK %zu\r\n", text->size);
-    bi_output_add(output, output_bytes(text), text->size);
+    bi_output_add(output, bi_output_bytes(text), text->size);
     bi_output_add(output, "\r\n", 2);
     bi_output_done(text);
 }
@@ -140,7 +135,7 @@ static void write_stats(struct request *request)
     }
     write_count(&text, "job-timeouts", stats->total.timeouts);
     write_count(&text, "total-jobs", stats->total.puts);
-    write_count(&text, "max-job-size", server->max_job_size);
+    write_count(&text, "max-job-size", server->options->max_job_size);
     write_count(&text, "current-tubes", stats->topics);
     write_count(&text, "current-connections", server->connections);
     write_count(&text, "current-producers", beanstalk->producers);
@@ -297,7 +292,7 @@ static void free_listing(void *extra)
 static bool finish_part(struct listing *listing)
 {
     struct output *text = &listing->text;
-    bide_buf *part = text->broken ? NULL : bide_buf_new(output_bytes(text), text->size);
+    bide_buf *part = text->broken ? NULL : bide_buf_new(bi_output_bytes(text), text->size);
     if (part == NULL)
         return false;
 
@@ -325,14 +320,14 @@ static void write_name(struct output *text, const char *name)
 static void reply_listing(struct beanstalk_conn *conn, struct listing *listing)
 {
     struct output *output = &conn->base.output;
-    const struct output *parts = &listing->parts;
+    struct output *parts = &listing->parts;
 
     bi_output_format(output, "OK %zu\r\n", bi_output_left(parts));
     for (size_t i = 0; i < parts->body_count; i++) {
         bide_buf *part = parts->bodies[i].buf;
         bi_output_body(output, part, bide_buf_data(part), bide_buf_size(part));
     }
-    bi_output_add(output, output_bytes(parts), parts->size);
+    bi_output_add(output, bi_output_bytes(parts), parts->size);
     bi_output_add(output, "\r\n", 2);
 }
 

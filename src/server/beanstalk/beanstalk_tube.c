@@ -139,7 +139,7 @@ static void apply_and_reply(struct beanstalk_conn *conn, struct tube *tube, tube
     bi_output_init(&reply);
     apply(conn, tube, &reply);
     /* The longest reply, a word and the name of a tube, fits in reply.small. */
-    bi_request_reply_copy(conn, reply.small, reply.size);
+    bi_request_reply_bytes(conn, reply.small, reply.size);
     bi_output_done(&reply);
 }
 

@@ -205,16 +205,17 @@ static const struct {
 size_t bi_beanstalk_verb_body_max(const struct server *server, enum verb verb)
 {
     size_t list = BIDE_BATCH_BYTES + (size_t)BIDE_BATCH_JOBS * LINE_MAX_EXTENDED;
-    size_t single = server->max_job_size + LINE_MAX_EXTENDED;
+    size_t single = server->options->max_job_size + LINE_MAX_EXTENDED;
 
     switch (verb) {
     case VERB_PUT:
-        return server->max_job_size;
+        return server->options->max_job_size;
     case VERB_DONE:
-        return server->max_result_size;
+        return server->options->max_result_size;
     case VERB_FAIL:
         /* The queue truncates the text. Rejecting the command would lose the failure. */
-        return server->max_error_size > ERROR_READ ? server->max_error_size : ERROR_READ;
+        return server->options->max_error_size > ERROR_READ ? server->options->max_error_size
+                                                            : ERROR_READ;
     case VERB_PUT_MANY:
         return list > single ? list : single;
     default:
@@ -291,7 +292,8 @@ void bi_beanstalk_verb_execute(struct beanstalk_conn *conn, const struct command
     request->blocking = (flags & BLOCKS) != 0;
     request->speculative = (flags & SPECULATIVE) != 0;
     request->extended = (flags & EXTENDED_ERRORS) != 0 || command->leased;
-    request->expected_bytes = (flags & JOB_BODY) != 0 ? conn->base.server->max_job_size : 0;
+    request->expected_bytes =
+        (flags & JOB_BODY) != 0 ? conn->base.server->options->max_job_size : 0;
     request->base.bytes = command->wants_body ? command->body.size : 0;
 
     const char *rejected = verbs[command->verb].fill(request, command);

@@ -119,51 +119,37 @@ void bi_request_enqueue_completed(struct request *request)
         bi_request_drain_pipeline(request->conn);
 }
 
-static bool reply_text(struct request *request)
+static bool reply_copy(struct request *request)
 {
-    bi_output_add(&request->conn->base.output, request->text, request->text_size);
+    bi_output_add(&request->conn->base.output, request->copy, request->copy_size);
     return true;
-}
-
-/* Writes a reply to the output and returns true, or enqueues it behind pending requests and returns
- * false. *request is then the request, or NULL without memory. */
-static bool reply_or_enqueue(struct beanstalk_conn *conn, const char *text, size_t size,
-                             struct request **request)
-{
-    bi_fair_queue_mark_dirty(&conn->base);
-    if (STAILQ_EMPTY(&conn->pipeline)) {
-        bi_output_add(&conn->base.output, text, size);
-        return true;
-    }
-
-    /* A missing reply would shift all later ones: without memory the connection must end. */
-    *request = bi_request_new(conn->beanstalk, conn, BIDE_OP_NONE, reply_text);
-    if (*request == NULL) {
-        conn->base.dead = true;
-        return false;
-    }
-    (*request)->text = text;
-    (*request)->text_size = size;
-    (*request)->finished = true;
-    append_to_pipeline(*request);
-    return false;
 }
 
 void bi_request_reply(struct beanstalk_conn *conn, const char *text)
 {
-    struct request *request;
-    reply_or_enqueue(conn, text, strlen(text), &request);
+    bi_request_reply_bytes(conn, text, strlen(text));
 }
 
-void bi_request_reply_copy(struct beanstalk_conn *conn, const char *text, size_t size)
+void bi_request_reply_bytes(struct beanstalk_conn *conn, const char *text, size_t size)
 {
-    struct request *request;
     assert(size <= OUTPUT_SMALL);
-
-    if (reply_or_enqueue(conn, text, size, &request) || request == NULL)
+    bi_fair_queue_mark_dirty(&conn->base);
+    if (STAILQ_EMPTY(&conn->pipeline)) {
+        bi_output_add(&conn->base.output, text, size);
         return;
+    }
+
+    /* A missing reply would shift all later ones: without memory the connection must end. */
+    struct request *request = bi_request_new(conn->beanstalk, conn, BIDE_OP_NONE, reply_copy);
+    if (request == NULL) {
+        conn->base.dead = true;
+        return;
+    }
+
     memcpy(request->copy, text, size);
-    request->text = request->copy;
+    request->copy_size = size;
+    request->finished = true;
+    append_to_pipeline(request);
 }
 
 static void remove_from_pipeline(struct beanstalk_conn *conn, struct request *request)
@@ -237,10 +223,11 @@ void bi_request_cancel(struct request *request, enum cancel_reason cancel_reason
     bide_cancel_op(request->base.server->queue, &request->op);
 }
 
-void bi_request_cancel_waiting(struct beanstalk_conn *conn, enum cancel_reason cancel_reason)
+/* As in beanstalkd, a waiting reserve ends when the client shuts down its side. */
+void bi_request_cancel_waiting(struct conn *conn, enum cancel_reason cancel_reason)
 {
     struct request *request;
-    STAILQ_FOREACH(request, &conn->pipeline, next)
+    STAILQ_FOREACH(request, &bi_beanstalk_conn(conn)->pipeline, next)
         bi_request_cancel(request, cancel_reason);
 }
 

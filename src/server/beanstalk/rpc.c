@@ -81,7 +81,7 @@ static bool bind_subscription(struct rpc *rpc)
 
 static const struct server_op_type rpc_type;
 
-static struct rpc *rpc_new(struct beanstalk *beanstalk, struct beanstalk_conn *conn, uint64_t tag)
+static struct rpc *rpc_new(struct beanstalk_conn *conn, uint64_t tag)
 {
     struct rpc *rpc = malloc(sizeof(*rpc));
     if (rpc == NULL)
@@ -90,8 +90,8 @@ static struct rpc *rpc_new(struct beanstalk *beanstalk, struct beanstalk_conn *c
     /* Not all of it: decoding sets the op, which is large. */
     memset(rpc, 0, offsetof(struct rpc, coded));
     rpc->base =
-        (struct server_op){.type = &rpc_type, .server = beanstalk->server, .op = &rpc->coded.op};
-    rpc->beanstalk = beanstalk;
+        (struct server_op){.type = &rpc_type, .server = conn->base.server, .op = &rpc->coded.op};
+    rpc->beanstalk = conn->beanstalk;
     rpc->conn = conn;
     rpc->tag = tag;
     rpc->wait_deadline = INT64_MAX;
@@ -219,24 +219,25 @@ static void on_pending(struct server_op *server_op)
 
 void bi_rpc_submit(struct rpc *rpc)
 {
-    rpc->coded.op.private_.order = rpc->conn == NULL ? 0 : rpc->conn->base.order;
+    rpc->coded.op.private_.order = rpc->conn->base.order;
     bi_batch_submit(&rpc->base);
+}
+
+static void on_unsubscribed(struct server_op *server_op)
+{
+    free(server_op);
 }
 
 void bi_rpc_submit_unsubscribe(struct beanstalk *beanstalk, bide_subscription *feed)
 {
-    char error[BIDE_ERROR_SIZE];
-    struct rpc *rpc = rpc_new(beanstalk, NULL, 0);
-
-    if (rpc == NULL)
+    static const struct server_op_type type = {NULL, on_unsubscribed};
+    struct internal_op *unsubscribe = bi_batch_new_op(beanstalk->server, &type);
+    if (unsubscribe == NULL)
         return;
-    if (bi_op_codec_decode(&rpc->coded, BIDE_OP_UNSUBSCRIBE, NULL, 0, error) != BIDE_OK) {
-        free(rpc);
-        return;
-    }
 
-    rpc->coded.op.subscription.handle = feed;
-    bi_rpc_submit(rpc);
+    unsubscribe->op.kind = BIDE_OP_UNSUBSCRIBE;
+    unsubscribe->op.subscription.handle = feed;
+    bi_batch_submit(&unsubscribe->base);
 }
 
 bool bi_rpc_update_subscriptions(struct rpc *rpc)
@@ -326,7 +327,7 @@ static int rpc_begin(struct beanstalk_conn *conn, const struct command *command,
         return BIDE_ENOTSUP;
     }
 
-    struct rpc *rpc = rpc_new(conn->beanstalk, conn, command->tag);
+    struct rpc *rpc = rpc_new(conn, command->tag);
     int code = rpc == NULL ? BIDE_ENOMEM
                            : bi_op_codec_decode(&rpc->coded, kind, command->body.data,
                                                 command->body.size, error);
@@ -454,9 +455,10 @@ void bi_rpc_cancel(struct beanstalk_conn *conn, const struct command *command)
 
 /* ---- closing a connection ---- */
 
-void bi_rpc_cancel_waiting(struct beanstalk_conn *conn)
+void bi_rpc_cancel_waiting(struct conn *base)
 {
-    struct server *server = conn->base.server;
+    struct beanstalk_conn *conn = bi_beanstalk_conn(base);
+    struct server *server = base->server;
     int64_t end = server->now + CANCEL_SLICE_US;
 
     if (!conn->has_uncancelled)

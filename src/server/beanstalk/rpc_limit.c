@@ -23,13 +23,13 @@
 
 size_t bi_rpc_limit_reply_estimate(const struct server *server, const bide_op *op)
 {
-    const size_t job = server->max_job_size;
+    const size_t job = server->options->max_job_size;
     const size_t page = job > BIDE_BATCH_BYTES ? job : BIDE_BATCH_BYTES;
     size_t item_size;
     size_t items = bi_op_result_room(op, &item_size);
 
     if (bi_op_is(op, OP_RESULTS))
-        return server->max_result_size;
+        return server->options->max_result_size;
     if (!bi_op_is(op, OP_BODIES))
         return items == 0 ? REPLY_SMALL : items * item_size;
     if (items == 0)
@@ -68,8 +68,8 @@ bool bi_rpc_limit_has_memory(const struct beanstalk_conn *conn, size_t bytes)
 /* At least one, or a client could not wait at all. */
 static uint32_t guaranteed_waits(const struct server *server)
 {
-    uint32_t waits =
-        (uint32_t)bi_rpc_limit_guaranteed_share(server, WAITS_GUARANTEED, server->max_waiters / 2);
+    uint32_t waits = (uint32_t)bi_rpc_limit_guaranteed_share(server, WAITS_GUARANTEED,
+                                                             server->options->max_waiters / 2);
     return waits > 0 ? waits : 1;
 }
 
@@ -78,7 +78,7 @@ bool bi_rpc_limit_may_wait(const struct beanstalk_conn *conn)
     const struct server *server = conn->base.server;
     return conn->waiter_count < server->limits.max_waiters_per_connection &&
            (conn->waiter_count < guaranteed_waits(server) ||
-            conn->beanstalk->waiter_count < server->max_waiters / 2);
+            conn->beanstalk->waiter_count < server->options->max_waiters / 2);
 }
 
 void bi_rpc_limit_reject_wait(const struct beanstalk_conn *conn, bide_op *op)

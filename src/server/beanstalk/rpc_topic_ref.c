@@ -27,8 +27,8 @@
 
 static size_t guaranteed_tubes(const struct server *server)
 {
-    size_t tubes =
-        (size_t)bi_rpc_limit_guaranteed_share(server, TUBES_GUARANTEED, server->max_topics / 2);
+    size_t tubes = (size_t)bi_rpc_limit_guaranteed_share(server, TUBES_GUARANTEED,
+                                                         server->options->max_topics / 2);
     return tubes > TUBES_MIN ? tubes : TUBES_MIN;
 }
 
@@ -41,7 +41,7 @@ bool bi_rpc_topic_ref_may_add(const struct beanstalk_conn *conn)
     size_t all = conn->beanstalk->topic_refs + conn->beanstalk->tubes.count;
     return count < server->limits.max_topics_per_connection &&
            (count < guaranteed_tubes(server) ||
-            (all < server->max_topics / 2 &&
+            (all < server->options->max_topics / 2 &&
              bi_server_has_memory(server, &conn->base, BODY_LARGE, 0)));
 }
 
