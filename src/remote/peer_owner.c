@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #define SERVICE_USER "bide" /* of bided.service */
@@ -54,40 +55,17 @@ static bool reject_owner(char *reason, uid_t owner)
 
 /* ---- TCP ---- */
 
-/* An address in the format of /proc/net/tcp and tcp6: 32-bit words in memory order. */
+/* A loopback address as /proc/net/tcp and tcp6 show it: 32-bit words in memory order. */
 struct proc_address {
-    uint32_t word[4];
-    int count; /* 1: IPv4, 4: IPv6 */
+    char words[40];
+    char mapped[40]; /* an IPv4 address as an IPv6 socket may be bound to it; "": none */
 };
 
-static bool parse_proc_address(const char *hex, struct proc_address *address)
-{
-    size_t size = strlen(hex);
-
-    if (size != 8 && size != 32)
-        return false;
-    address->count = (int)size / 8;
-    for (int i = 0; i < address->count; i++)
-        if (sscanf(hex + (size_t)8 * (size_t)i, "%8" SCNx32, &address->word[i]) != 1)
-            return false;
-    return true;
-}
-
 /* Returns whether a socket that listens on `bound` accepts connections to `to`. */
-static bool accepts_from(const struct proc_address *bound, const struct proc_address *to)
+static bool accepts_from(const char *bound, const struct proc_address *to)
 {
-    const uint32_t mapped = htonl(0xffff);
-    bool wildcard = true;
-
-    for (int i = 0; i < bound->count; i++)
-        wildcard = wildcard && bound->word[i] == 0;
-    if (wildcard)
-        return true;
-    if (bound->count == to->count)
-        return memcmp(bound->word, to->word, sizeof(to->word[0]) * (size_t)to->count) == 0;
-    /* An IPv6 socket bound to an IPv4-mapped address, such as ::ffff:127.0.0.1. */
-    return to->count == 1 && bound->word[0] == 0 && bound->word[1] == 0 &&
-           bound->word[2] == mapped && bound->word[3] == to->word[0];
+    bool wildcard = bound[strspn(bound, "0")] == 0;
+    return wildcard || strcasecmp(bound, to->words) == 0 || strcasecmp(bound, to->mapped) == 0;
 }
 
 static void add_listener(struct peer_listener *listener, uid_t owner, uint64_t inode)
@@ -112,7 +90,6 @@ static bool scan_proc_net(const char *path, const struct proc_address *to, unsig
     if (file == NULL)
         return false;
     while (fgets(line, sizeof(line), file) != NULL) {
-        struct proc_address address;
         unsigned local_port, state, owner;
         uint64_t inode;
         /* sl: local_address remote_address st queues timer retransmits uid timeout inode */
@@ -120,8 +97,7 @@ static bool scan_proc_net(const char *path, const struct proc_address *to, unsig
                           " %*d: %39[0-9A-Fa-f]:%x %*[0-9A-Fa-f]:%*x %x %*x:%*x %*x:%*x %*x %u %*d "
                           "%" SCNu64,
                           hex, &local_port, &state, &owner, &inode);
-        if (read == 5 && state == LISTENING && local_port == port &&
-            parse_proc_address(hex, &address) && accepts_from(&address, to))
+        if (read == 5 && state == LISTENING && local_port == port && accepts_from(hex, to))
             add_listener(listener, (uid_t)owner, inode);
     }
     fclose(file);
@@ -129,20 +105,21 @@ static bool scan_proc_net(const char *path, const struct proc_address *to, unsig
 }
 
 /* Returns whether the address is loopback: the table of another machine cannot be read. */
-static bool parse_address(const struct sockaddr *to, struct proc_address *address, unsigned *port)
+static bool format_address(const struct sockaddr *to, struct proc_address *address, unsigned *port)
 {
+    *address = (struct proc_address){.mapped = ""};
     if (to->sa_family == AF_INET) {
         const struct sockaddr_in *ipv4 = (const void *)to;
         *port = ntohs(ipv4->sin_port);
-        address->count = 1;
-        address->word[0] = ipv4->sin_addr.s_addr;
+        snprintf(address->words, sizeof(address->words), "%08" PRIX32, ipv4->sin_addr.s_addr);
+        snprintf(address->mapped, sizeof(address->mapped), "%016d%08" PRIX32 "%.8s", 0,
+                 htonl(0xffff), address->words);
         return ntohl(ipv4->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
     }
     if (to->sa_family == AF_INET6) {
         const struct sockaddr_in6 *ipv6 = (const void *)to;
         *port = ntohs(ipv6->sin6_port);
-        address->count = 4;
-        memcpy(address->word, &ipv6->sin6_addr, sizeof(address->word));
+        snprintf(address->words, sizeof(address->words), "%024d%08" PRIX32, 0, htonl(1));
         return IN6_IS_ADDR_LOOPBACK(&ipv6->sin6_addr);
     }
     return false;
@@ -155,10 +132,10 @@ bool bi_peer_owner_find_listener(const struct sockaddr *to, struct peer_listener
     unsigned port;
 
     *listener = (struct peer_listener){.count = 0};
-    if (!parse_address(to, &address, &port))
+    if (!format_address(to, &address, &port))
         return reject(reason, "peer=trusted is for servers on this machine: a unix socket, "
                               "127.0.0.1 or [::1]");
-    if (address.count == 1 && !scan_proc_net("/proc/self/net/tcp", &address, port, listener))
+    if (to->sa_family == AF_INET && !scan_proc_net("/proc/self/net/tcp", &address, port, listener))
         return reject(reason, "its owner is not known: /proc/net/tcp cannot be read");
     /* An IPv6 socket accepts IPv4 connections only if no IPv4 socket listens on the port: both
      * could not be bound. */
