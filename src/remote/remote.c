@@ -264,7 +264,7 @@ int bi_remote_open(struct remote *remote, const struct remote_client *client,
     remote->connected = true;
     remote->expire_at = REMOTE_NEVER;
     remote->random.state = context->options.seed;
-    bi_remote_thread_reset_keepalive(remote);
+    bi_remote_keepalive_reset(remote);
 
     remote->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     remote->stop_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);

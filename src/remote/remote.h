@@ -6,11 +6,12 @@
  * A client is one const struct of functions (struct remote_client) for its protocol. Its own state
  * begins with a struct remote, and its pending ops with a struct remote_op.
  *
- *     remote.c          the backend functions: open, submit, cancel, shutdown, close
- *     remote_op.c       pending ops: the list, expiry, loss of a connection, failures
- *     remote_thread.c   the I/O thread: poll, connect, keepalive
- *     remote_address    the URL of a server
- *     remote_socket     connects within a time limit; resolve.c looks up host names meanwhile
+ *     remote.c            the backend functions: open, submit, cancel, shutdown, close
+ *     remote_op.c         pending ops: the list, expiry, loss of a connection, failures
+ *     remote_thread.c     the I/O thread: poll, connect, reconnect
+ *     remote_keepalive.c  detects a silent server
+ *     remote_address      the URL of a server
+ *     remote_socket       connects within a time limit; resolve.c looks up host names meanwhile
  *
  * An op is queued, then started (the client has passed it to a connection), then completed. When
  * its connection is lost, it is queued again, unless the server may have executed it and it is not
@@ -219,7 +220,12 @@ int bi_remote_op_reject(bide_op *op, int code, const char *format, ...)
 void *bi_remote_thread_run(void *argument);
 /* With the lock: the connection is lost. Schedules the next attempt, with backoff. */
 void bi_remote_thread_lost(struct remote *remote, const char *reason);
-/* Starts a new interval of keepalive. */
-void bi_remote_thread_reset_keepalive(struct remote *remote);
+
+/* ---- silent servers (remote_keepalive.c; with the lock) ---- */
+
+/* Starts a new interval. */
+void bi_remote_keepalive_reset(struct remote *remote);
+/* Sends a ping if the server has been silent. False: it did not react to a ping either. */
+bool bi_remote_keepalive_is_alive(struct remote *remote, int64_t now);
 
 #endif

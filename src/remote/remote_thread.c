@@ -1,15 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * remote_thread - the I/O thread: polls, connects, expires ops, and detects a silent server.
+ * remote_thread - the I/O thread: polls, connects, reconnects and expires ops.
  *
  * The loop does one thing per turn and then evaluates its conditions again, because each of them
  * releases the lock: afterwards the connection, the list and the deadlines may have changed.
- *
- * Keepalive. A stopped process or a machine that vanished leaves the connection established. Silence
- * alone proves nothing: a reserve may wait for hours. So when ops are pending and nothing was
- * received for answer_timeout, the client sends a ping. If there is no activity for answer_timeout
- * again, the connection counts as lost. A server whose disk hangs still replies to a ping. A socket
- * that becomes writable counts as activity, too: a server that reads is alive.
  */
 #include "remote/remote.h"
 #include "util/clock.h"
@@ -34,34 +28,6 @@ static void log_unlocked(struct remote *remote, bide_log_level level, const char
     pthread_mutex_unlock(&remote->lock);
     bi_log(&remote->context.log, level, "%s: %s", remote->base.ops->scheme, text);
     pthread_mutex_lock(&remote->lock);
-}
-
-/* ---- keepalive ---- */
-
-void bi_remote_thread_reset_keepalive(struct remote *remote)
-{
-    remote->ping_sent = false;
-    remote->activity_before = remote->activity;
-    remote->keepalive_at = remote->client->ping == NULL
-                               ? REMOTE_NEVER
-                               : bi_clock_boot() + remote->address.answer_timeout;
-}
-
-/* Sends a ping if the server has been silent. False: it did not react to a ping either. */
-static bool is_alive(struct remote *remote, int64_t now)
-{
-    if (!remote->connected || now < remote->keepalive_at)
-        return true;
-
-    /* Without pending ops silence is expected. TCP keepalive finds a dead peer then. */
-    bool silent = remote->first != NULL && remote->activity == remote->activity_before;
-    bool ping_sent = remote->ping_sent;
-    bi_remote_thread_reset_keepalive(remote);
-
-    /* Out of memory: the next check tries again. */
-    if (silent && !ping_sent)
-        remote->ping_sent = remote->client->ping(remote);
-    return !silent || !ping_sent;
 }
 
 /* ---- disconnect and reconnect ---- */
@@ -155,7 +121,7 @@ static void reconnect(struct remote *remote, int64_t now)
 
     if (code == BIDE_OK) {
         remote->connected = true;
-        bi_remote_thread_reset_keepalive(remote);
+        bi_remote_keepalive_reset(remote);
         if (remote->client->connected != NULL)
             remote->client->connected(remote);
         /* Also those that were started on the last connection, in the order of submission. */
@@ -258,7 +224,7 @@ void *bi_remote_thread_run(void *argument)
             disconnect_broken(remote);
         } else if (remote->expire_at <= now && !expire(remote, now) && remote->connected) {
             disconnect(remote, "the server does not answer any more");
-        } else if (!is_alive(remote, now)) {
+        } else if (!bi_remote_keepalive_is_alive(remote, now)) {
             disconnect(remote, "the server does not answer, not even a ping");
         } else if (wants_connection(remote) && remote->reconnect_at <= now) {
             reconnect(remote, now);

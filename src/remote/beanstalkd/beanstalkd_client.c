@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * beanstalkd_client - the functions of the client, its connections, and the table of supported ops.
+ * beanstalkd_client - the functions of the client, and the table of supported ops.
  *
  * The calling threads only queue exchanges; the I/O thread does the rest.
  */
@@ -8,18 +8,12 @@
 
 #include "op/op_args.h"
 #include "remote/beanstalk_backend.h"
-#include "util/clock.h"
 #include "util/message.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-/* SPARE_MAX bounds the connections for blocked reserves; SPARE_KEEP idle ones are retained for
- * reuse. */
-#define SPARE_MAX  (REMOTE_POLL_MAX - 1)
-#define SPARE_KEEP 8
 
 /* ---- supported ops ---- */
 
@@ -143,66 +137,6 @@ static void release(struct remote *remote, struct remote_op *op)
 
 /* ---- connections ---- */
 
-/* Its leases end, its expected replies fail. */
-static void close_conn(struct beanstalkd *beanstalkd, struct conn *conn)
-{
-    /* Unlink first: handlers called below must not find the connection and send on it. */
-    if (conn == beanstalkd->main) {
-        beanstalkd->main = NULL;
-        beanstalkd->max_job_size = 0; /* the next server may have another limit */
-    } else {
-        struct conn **from = &beanstalkd->spare;
-        while (*from != conn)
-            from = &(*from)->next;
-        *from = conn->next;
-        assert(beanstalkd->spare_count > 0);
-        beanstalkd->spare_count--;
-    }
-
-    /* beanstalkd releases the jobs of a closed connection, so their leases end here, too. */
-    bi_beanstalkd_lease_free_conn(beanstalkd, conn);
-    bi_beanstalkd_conn_fail_expected(conn);
-    bi_beanstalkd_conn_free(conn);
-}
-
-struct conn *bi_beanstalkd_client_acquire_conn(struct beanstalkd *beanstalkd)
-{
-    struct remote *remote = &beanstalkd->remote;
-    char reason[BIDE_ERROR_SIZE];
-
-    /* A connection with leases is not reused: a blocked reserve would delay their delete or
-     * touch. */
-    for (struct conn *each = beanstalkd->spare; each != NULL; each = each->next)
-        if (!each->broken && !each->blocked && !each->strays && each->leases == 0 &&
-            !bi_beanstalkd_conn_expects(each))
-            return each;
-
-    if (beanstalkd->spare_count >= SPARE_MAX)
-        return NULL;
-
-    /* Blocks this thread, for connect_timeout at most. No handshake: the server's kind is known.
-     * To the peer of the main connection: a second lookup might find another server. */
-    struct io_wait io_wait = {.deadline = bi_clock_boot() + remote->address.connect_timeout,
-                              .stop_fd = remote->stop_fd};
-    const struct conn *main_conn = beanstalkd->main;
-    pthread_mutex_unlock(&remote->lock);
-    int fd = main_conn != NULL ? bi_remote_socket_connect_peer(
-                                     main_conn->fd, remote->address.trusted, &io_wait, reason)
-                               : bi_remote_socket_connect(&remote->address, &io_wait, reason);
-    struct conn *conn = fd < 0 ? NULL : bi_beanstalkd_conn_new(fd);
-    pthread_mutex_lock(&remote->lock);
-
-    if (conn == NULL) {
-        if (fd >= 0)
-            close(fd);
-        return NULL;
-    }
-    conn->next = beanstalkd->spare;
-    beanstalkd->spare = conn;
-    beanstalkd->spare_count++;
-    return conn;
-}
-
 static int connect_main(struct remote *remote, struct io_wait *io_wait, char *error)
 {
     struct beanstalkd *beanstalkd = bi_beanstalkd_of(remote);
@@ -222,111 +156,19 @@ static int connect_main(struct remote *remote, struct io_wait *io_wait, char *er
     return BIDE_ENOMEM;
 }
 
-/* Reads replies that arrived before a write failed. Their commands have been executed, and must
- * not be reported as BIDE_EUNKNOWN. */
-static void read_pending(struct conn *conn)
-{
-    struct pollfd polled = {.fd = conn->fd, .events = POLLIN};
-    while (!conn->eof && poll(&polled, 1, 0) > 0)
-        bi_beanstalkd_conn_read(conn);
-}
-
 static void disconnect(struct remote *remote, const char *reason)
 {
     struct beanstalkd *beanstalkd = bi_beanstalkd_of(remote);
 
     if (beanstalkd->main != NULL) {
-        read_pending(beanstalkd->main);
+        bi_beanstalkd_conn_read_pending(beanstalkd->main);
         bi_remote_thread_lost(remote, reason);
-        close_conn(beanstalkd, beanstalkd->main);
+        bi_beanstalkd_conn_pool_close(beanstalkd, beanstalkd->main);
     }
 
     /* Otherwise the spare connections live on: their leases are valid. */
     while (remote->closing && beanstalkd->spare != NULL)
-        close_conn(beanstalkd, beanstalkd->spare);
-}
-
-/* Closes spare connections that are broken, and idle ones above SPARE_KEEP. */
-static void close_unused(struct beanstalkd *beanstalkd)
-{
-    size_t idle = 0;
-
-    for (struct conn *each = beanstalkd->spare, *next; each != NULL; each = next) {
-        next = each->next;
-        bool busy = each->blocked || each->leases > 0 || bi_beanstalkd_conn_expects(each);
-        if (each->broken)
-            read_pending(each);
-        /* A stray job is released by closing, but only after the last lease of the connection. */
-        if (each->broken || each->abort || (!busy && (each->strays || ++idle > SPARE_KEEP))) {
-            close_conn(beanstalkd, each);
-            next = beanstalkd->spare; /* the handlers of lost replies may have changed the list */
-            idle = 0;
-        }
-    }
-}
-
-/*
- * ---- silence ----
- *
- * beanstalkd replies to the commands of a connection in order, and at once except for a reserve
- * that waits. So the keepalive of struct remote is not needed: a reply that is due is a ping. If it
- * is due for answer_timeout, and the server has neither sent nor read anything on that connection,
- * the connection counts as lost. A blocked reserve proves nothing. While only such are outstanding,
- * the client sends a harmless command on the main connection.
- */
-
-static bool is_reply_due(const struct conn *conn)
-{
-    return !conn->broken && !conn->blocked && bi_beanstalkd_conn_expects(conn);
-}
-
-static bool has_blocked(const struct beanstalkd *beanstalkd)
-{
-    for (const struct conn *each = beanstalkd->spare; each != NULL; each = each->next)
-        if (each->blocked && !each->broken)
-            return true;
-    return false;
-}
-
-/* Returns when the next connection counts as lost, or when the server must be probed. */
-static int64_t silence_ends(const struct beanstalkd *beanstalkd)
-{
-    int64_t first = REMOTE_NEVER;
-
-    for (const struct conn *each = beanstalkd->spare; each != NULL; each = each->next)
-        if (is_reply_due(each) && each->active < first)
-            first = each->active;
-    if (beanstalkd->main != NULL && beanstalkd->main->active < first &&
-        (is_reply_due(beanstalkd->main) || has_blocked(beanstalkd)))
-        first = beanstalkd->main->active;
-    return first == REMOTE_NEVER ? first : first + beanstalkd->remote.address.answer_timeout;
-}
-
-/* Input that this thread had no time to read proves that the server is alive. */
-static bool has_no_input(const struct conn *conn, int64_t before)
-{
-    struct pollfd polled = {.fd = conn->fd, .events = POLLIN};
-    return is_reply_due(conn) && conn->active <= before && poll(&polled, 1, 0) == 0;
-}
-
-static void check_silence(struct beanstalkd *beanstalkd, int64_t now)
-{
-    int64_t before = now - beanstalkd->remote.address.answer_timeout;
-    struct conn *conn = beanstalkd->main;
-    bool silent = conn != NULL && has_no_input(conn, before);
-
-    if (silent)
-        conn->broken = conn->silent = true;
-    else if (conn != NULL && !conn->broken && !is_reply_due(conn) && conn->active <= before &&
-             has_blocked(beanstalkd))
-        /* The probe. Its reply, or its absence, is judged by the next check. */
-        bi_beanstalkd_conn_command(conn, NULL, 0, "list-tube-used");
-
-    /* All connections are to one server. If the main one is silent, blocked reserves are lost,
-     * too. */
-    for (struct conn *each = beanstalkd->spare; each != NULL; each = each->next)
-        if ((silent && each->blocked) || has_no_input(each, before))
-            each->broken = true;
+        bi_beanstalkd_conn_pool_close(beanstalkd, beanstalkd->spare);
 }
 
 /* ---- the I/O thread ---- */
@@ -335,7 +177,7 @@ static int64_t tick(struct remote *remote, int64_t now)
 {
     struct beanstalkd *beanstalkd = bi_beanstalkd_of(remote);
 
-    check_silence(beanstalkd, now);
+    bi_beanstalkd_keepalive_check(beanstalkd, now);
 
     /* Only this thread changes connections. */
     pthread_mutex_unlock(&remote->lock);
@@ -345,14 +187,14 @@ static int64_t tick(struct remote *remote, int64_t now)
         bi_beanstalkd_conn_write(each);
     pthread_mutex_lock(&remote->lock);
 
-    close_unused(beanstalkd);
+    bi_beanstalkd_conn_pool_close_unused(beanstalkd);
     bi_beanstalkd_exchange_free_ended(beanstalkd);
 
     if (beanstalkd->main != NULL && beanstalkd->main->broken) {
         remote->broken = true;
         remote->silent = beanstalkd->main->silent;
     }
-    return silence_ends(beanstalkd);
+    return bi_beanstalkd_keepalive_next_at(beanstalkd);
 }
 
 static void poll_conn(const struct conn *conn, struct pollfd *polled)
@@ -404,9 +246,9 @@ static void free_beanstalkd(struct remote *remote)
     struct beanstalkd *beanstalkd = bi_beanstalkd_of(remote);
 
     if (beanstalkd->main != NULL)
-        close_conn(beanstalkd, beanstalkd->main);
+        bi_beanstalkd_conn_pool_close(beanstalkd, beanstalkd->main);
     while (beanstalkd->spare != NULL)
-        close_conn(beanstalkd, beanstalkd->spare);
+        bi_beanstalkd_conn_pool_close(beanstalkd, beanstalkd->spare);
     bi_beanstalkd_exchange_free_ended(beanstalkd);
     free(beanstalkd);
 }

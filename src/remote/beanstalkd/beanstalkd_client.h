@@ -11,17 +11,18 @@
  * which the client makes up; each command on it goes to the lease's connection. When a connection
  * is lost, beanstalkd releases its jobs, and their leases end.
  *
- *     beanstalkd_client.c   the functions of the client (remote.h), its connections, and the table
- *                           of supported ops
- *     beanstalkd_exchange.c exchanges: an op and the commands that carry it out
- *     beanstalkd_conn.c     a connection: commands out, replies in
- *     beanstalkd_lease.c    leases by token
- *     beanstalkd_put.c      put, put_many
- *     beanstalkd_reserve.c  reserve, reserve_job
- *     beanstalkd_finish.c   delete, release, bury, touch, and their bulk forms
- *     beanstalkd_query.c    peek, stats of a job, body, ping
- *     beanstalkd_topic.c    kick, pause, stats, pages of topics
- *     beanstalkd_yaml.c     parser of stats
+ *     beanstalkd_client.c     the functions of the client (remote.h); the table of supported ops
+ *     beanstalkd_exchange.c   exchanges: an op and the commands that carry it out
+ *     beanstalkd_conn.c       a connection: commands out, replies in
+ *     beanstalkd_conn_pool.c  spare connections
+ *     beanstalkd_keepalive.c  detects a silent server
+ *     beanstalkd_lease.c      leases by token
+ *     beanstalkd_put.c        put, put_many
+ *     beanstalkd_reserve.c    reserve, reserve_job
+ *     beanstalkd_finish.c     delete, release, bury, touch, and their bulk forms
+ *     beanstalkd_query.c      peek, stats of a job, body, ping
+ *     beanstalkd_topic.c      kick, pause, stats, pages of topics
+ *     beanstalkd_yaml.c       parser of stats
  *
  * Ordering   Commands on one connection are executed in order, and their replies arrive in order.
  * Threads    The lock is that of struct remote. Connections, leases and running exchanges are the
@@ -238,11 +239,28 @@ void bi_beanstalkd_conn_watch(struct conn *conn, const bide_slice *topics, size_
 void bi_beanstalkd_conn_write(struct conn *conn);
 /* Reads once and passes complete replies to their exchanges. */
 void bi_beanstalkd_conn_read(struct conn *conn);
+/* Reads replies that arrived before a write failed. Their commands have been executed, and must
+ * not be reported as BIDE_EUNKNOWN. */
+void bi_beanstalkd_conn_read_pending(struct conn *conn);
 /* The connection is lost: fails the expected replies. */
 void bi_beanstalkd_conn_fail_expected(struct conn *conn);
+
+/* ---- spare connections ---- */
+
 /* Returns a spare connection without leases. NULL: too many, or connecting failed. Releases the
  * lock while it connects. */
-struct conn *bi_beanstalkd_client_acquire_conn(struct beanstalkd *beanstalkd);
+struct conn *bi_beanstalkd_conn_pool_acquire(struct beanstalkd *beanstalkd);
+/* Closes a connection, also the main one. Its leases end, its expected replies fail. */
+void bi_beanstalkd_conn_pool_close(struct beanstalkd *beanstalkd, struct conn *conn);
+/* Closes spare connections that are broken, and idle ones that are not retained for reuse. */
+void bi_beanstalkd_conn_pool_close_unused(struct beanstalkd *beanstalkd);
+
+/* ---- silent servers ---- */
+
+/* Marks connections as broken whose server is silent, or probes it. */
+void bi_beanstalkd_keepalive_check(struct beanstalkd *beanstalkd, int64_t now);
+/* Returns when the next connection counts as lost, or when the server must be probed. */
+int64_t bi_beanstalkd_keepalive_next_at(const struct beanstalkd *beanstalkd);
 
 /* ---- leases ---- */
 

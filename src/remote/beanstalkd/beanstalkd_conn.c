@@ -323,6 +323,13 @@ void bi_beanstalkd_conn_read(struct conn *conn)
     }
 }
 
+void bi_beanstalkd_conn_read_pending(struct conn *conn)
+{
+    struct pollfd polled = {.fd = conn->fd, .events = POLLIN};
+    while (!conn->eof && poll(&polled, 1, 0) > 0)
+        bi_beanstalkd_conn_read(conn);
+}
+
 void bi_beanstalkd_conn_fail_expected(struct conn *conn)
 {
     while (bi_beanstalkd_conn_expects(conn)) {

@@ -199,7 +199,7 @@ static int wait_for_job(struct exchange *exchange)
         exchange->base.deadline <= now)
         return BIDE_TIMED_OUT;
 
-    struct conn *conn = bi_beanstalkd_client_acquire_conn(exchange->client);
+    struct conn *conn = bi_beanstalkd_conn_pool_acquire(exchange->client);
 
     /* shutdown or cancel may have happened during the try, which cannot be aborted, or while the
      * lock was released for a connect. */
