@@ -42,8 +42,8 @@ tsan       1800  unit, contract, tasks, operation, robust, taskfault with the th
 '
 urls='memory: memory:?ticker=wheel sqlite: sqlite:?sync=off&cache_bytes=1&batch_jobs=7
     beanstalk: beanstalk:?behind=sqlite&sync=off'
-tsan_urls='memory: sqlite:?sync=off&cache_bytes=1&batch_jobs=7 beanstalk:'
-asan_urls='sqlite:?sync=off&cache_bytes=1&batch_jobs=7 beanstalk:' # whose server is in memory
+# The server of "beanstalk:" has its queue in memory.
+sanitizer_urls='sqlite:?sync=off&cache_bytes=1&batch_jobs=7 beanstalk:'
 
 # Counting. A step appends lines "passed failed" to the file $counts.
 
@@ -299,12 +299,12 @@ step_asan() {
     # The longest first.
     begin_fault build-asan 10
     # shellcheck disable=SC2086
-    begin_suite build-asan contract $asan_urls
+    begin_suite build-asan contract $sanitizer_urls
     begin run_robust build-asan 5 --memory-mib 2048 --timeout 240
     begin_parts build-asan/taskfault --server build-asan/bided
     begin_parts build-asan/cli --at bided # every verb; starting a process is dear here
     # shellcheck disable=SC2086
-    begin_suite build-asan tasks $asan_urls
+    begin_suite build-asan tasks $sanitizer_urls
     begin check_counted "${run[@]}" build-asan/operation --timeout 240
     begin check_counted "${run[@]}" build-asan/wire --server 'build-asan/bided --url memory:' \
         --deliver burst
@@ -328,11 +328,11 @@ step_tsan() {
     build_tsan || return 1
     plain_memory
     # shellcheck disable=SC2086
-    begin_suite build-tsan contract $tsan_urls
+    begin_suite build-tsan contract $sanitizer_urls
     begin run_robust build-tsan 5 --memory-mib 2048 --timeout 240
     begin_parts build-tsan/taskfault --server build-tsan/bided
     # shellcheck disable=SC2086
-    begin_suite build-tsan tasks $tsan_urls
+    begin_suite build-tsan tasks $sanitizer_urls
     begin check_counted "${run[@]}" build-tsan/operation --timeout 240
     begin_unit build-tsan
     wait
