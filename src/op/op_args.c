@@ -131,6 +131,14 @@ size_t bi_op_args_item_count(const bide_op *op)
                : 0;
 }
 
+int *bi_op_args_item_status(bide_op *op, size_t i)
+{
+    const struct field *list = bi_op_row(op)->args->fields;
+    assert(i < bi_op_args_item_count(op));
+    char *item = (char *)pointer_at(op, list->at) + i * list->layout->size;
+    return member_at(item, list->layout->status);
+}
+
 /* ---- duplicates ---- */
 
 /* A pointer in the op, its items or a copy, and its original value; or a referenced buffer. */

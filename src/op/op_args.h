@@ -27,6 +27,8 @@ bool bi_op_args_has_feed(const bide_op *op);
 
 /* The items of an op on a list; 0 for other ops. */
 size_t bi_op_args_item_count(const bide_op *op);
+/* The status of an item, which must exist. */
+int *bi_op_args_item_status(bide_op *op, size_t i);
 
 /* BIDE_OK, or BIDE_ENOMEM and the op is unchanged. The op of a blocking caller is not copied: its
  * arguments stay valid until it completes. */

@@ -63,14 +63,13 @@ struct reply {
  *
  * Without reply() the reply of success is the word `done`.
  *
- * A bulk op also has item(), the status of an item. It calls send() and reply() for each item, and
- * what they return becomes its status.
+ * A bulk op calls send() and reply() for each item, and what they return becomes its status.
  */
 struct op_handler {
     int (*send)(struct exchange *exchange, size_t index);
     int (*reply)(struct exchange *exchange, size_t index, const struct reply *reply);
     int (*end)(struct exchange *exchange);
-    int *(*item)(struct exchange *exchange, size_t index);
+    bool bulk;
     const char *command, *done;
 };
 
@@ -163,13 +162,12 @@ static inline struct exchange *bi_exchange_of(struct remote_op *op)
 /* ---- exchanges ---- */
 
 extern const struct op_handler bi_beanstalkd_put, bi_beanstalkd_put_many, bi_beanstalkd_reserve,
-    bi_beanstalkd_reserve_job, bi_beanstalkd_finish_delete, bi_beanstalkd_finish_release,
-    bi_beanstalkd_finish_bury, bi_beanstalkd_finish_touch, bi_beanstalkd_finish_many,
-    bi_beanstalkd_finish_touch_many, bi_beanstalkd_finish_and_reserve, bi_beanstalkd_query_peek,
-    bi_beanstalkd_query_peek_first, bi_beanstalkd_query_body, bi_beanstalkd_topic_kick,
-    bi_beanstalkd_topic_kick_job, bi_beanstalkd_topic_pause, bi_beanstalkd_topic_server_stats,
-    bi_beanstalkd_topic_stats, bi_beanstalkd_topic_page, bi_beanstalkd_query_ping,
-    bi_beanstalkd_query_recovered;
+    bi_beanstalkd_reserve_job, bi_beanstalkd_finish_delete, bi_beanstalkd_finish_release_or_bury,
+    bi_beanstalkd_finish_touch, bi_beanstalkd_finish_many, bi_beanstalkd_finish_touch_many,
+    bi_beanstalkd_finish_and_reserve, bi_beanstalkd_query_peek, bi_beanstalkd_query_peek_first,
+    bi_beanstalkd_query_body, bi_beanstalkd_topic_kick, bi_beanstalkd_topic_kick_job,
+    bi_beanstalkd_topic_pause, bi_beanstalkd_topic_server_stats, bi_beanstalkd_topic_stats,
+    bi_beanstalkd_topic_page, bi_beanstalkd_query_ping, bi_beanstalkd_query_recovered;
 
 /* The handler of reserve, for ops that reserve after something else. */
 int bi_beanstalkd_reserve_send(struct exchange *exchange, size_t index);

@@ -16,7 +16,7 @@
 
 static size_t item_count(const struct exchange *exchange)
 {
-    return exchange->handler->item == NULL ? 0 : bi_op_args_item_count(exchange->base.op);
+    return exchange->handler->bulk ? bi_op_args_item_count(exchange->base.op) : 0;
 }
 
 int bi_beanstalkd_exchange_command(struct exchange *exchange, size_t index, const char *format, ...)
@@ -154,7 +154,7 @@ void bi_beanstalkd_exchange_fail(struct exchange *exchange, int code, const char
     bi_remote_op_set_failed(op, code, text);
 
     for (size_t i = 0; i < item_count(exchange); i++) {
-        int *status = exchange->handler->item(exchange, i);
+        int *status = bi_op_args_item_status(op, i);
         if (*status != BIDE_PENDING)
             continue;
         *status = code;
@@ -174,7 +174,7 @@ void bi_beanstalkd_exchange_fail(struct exchange *exchange, int code, const char
 static bool has_pending_items(struct exchange *exchange)
 {
     for (size_t i = 0; i < item_count(exchange); i++)
-        if (*exchange->handler->item(exchange, i) == BIDE_PENDING)
+        if (*bi_op_args_item_status(exchange->base.op, i) == BIDE_PENDING)
             return true;
     return false;
 }
@@ -184,7 +184,7 @@ static void set_item(struct exchange *exchange, struct bulk_errors *items, size_
 {
     bide_op *op = exchange->base.op;
 
-    *exchange->handler->item(exchange, index) = code;
+    *bi_op_args_item_status(op, index) = code;
     if (code == BIDE_PENDING)
         return;
     if (code != BIDE_OK && op->error[0] == 0)
@@ -203,7 +203,7 @@ static void begin_items(struct exchange *exchange)
     for (size_t i = 0; i < item_count(exchange); i++) {
         /* Skip items that failed the check before submit, and those with a result from an earlier
          * run. */
-        if (*exchange->handler->item(exchange, i) != (exchange->again ? BIDE_PENDING : BIDE_OK))
+        if (*bi_op_args_item_status(op, i) != (exchange->again ? BIDE_PENDING : BIDE_OK))
             continue;
         op->error[0] = 0;
         set_item(exchange, &items, i, exchange->handler->send(exchange, i));
@@ -260,7 +260,7 @@ void bi_beanstalkd_exchange_begin(struct exchange *exchange)
         exchange->settled = false;
 
     int code = BIDE_PENDING;
-    if (exchange->handler->item != NULL)
+    if (exchange->handler->bulk)
         begin_items(exchange);
     else
         code = send_first(exchange);
@@ -318,7 +318,7 @@ void bi_beanstalkd_exchange_handle_reply(const struct expected *expected, const 
     if (reply != NULL)
         exchange->client->remote.attempts = 0; /* only a reply resets the backoff */
 
-    if (exchange->handler->item != NULL) {
+    if (exchange->handler->bulk) {
         /* An item that was not sent stays BIDE_PENDING and is sent on the next connection. */
         if (reply != NULL || sent)
             finish_item(exchange, expected->index, reply);

@@ -92,43 +92,31 @@ const struct op_handler bi_beanstalkd_finish_delete = {
 
 /* ---- release, give_back, bury ---- */
 
-static uint32_t priority_of(int64_t wanted, const struct lease *lease)
-{
-    return wanted == BIDE_KEEP ? lease->priority : (uint32_t)wanted;
-}
-
-static int send_release(struct exchange *exchange, size_t index)
+static int send_release_or_bury(struct exchange *exchange, size_t index)
 {
     const bide_op *op = exchange->base.op;
-    bool is_give_back = op->kind == BIDE_OP_GIVE_BACK;
-    const struct lease *lease = valid_lease(exchange->client, op->lease.id, op->lease.token);
-
-    if (lease == NULL)
-        return BIDE_LEASE_LOST;
-
-    /* release sets the priority. To leave it unchanged, repeat the priority at the reserve. */
-    int64_t delay_ms = is_give_back ? 0 : op->release.delay_ms;
-    bi_beanstalkd_conn_command(lease->conn, exchange, index, "release %llu %u %lld",
-                               (unsigned long long)lease->id,
-                               priority_of(is_give_back ? BIDE_KEEP : op->release.priority, lease),
-                               (long long)((delay_ms + 999) / 1000));
-    return BIDE_PENDING;
-}
-
-static int send_bury(struct exchange *exchange, size_t index)
-{
-    const bide_bury_args *args = &exchange->base.op->bury;
-    const char *unsupported = args->reason.size > 0 ? "reasons of a bury"
-                              : args->token == 0    ? "burying what is not reserved"
-                                                    : NULL;
+    bool buries = op->kind == BIDE_OP_BURY, gives_back = op->kind == BIDE_OP_GIVE_BACK;
+    const char *unsupported = !buries                    ? NULL
+                              : op->bury.reason.size > 0 ? "reasons of a bury"
+                              : op->bury.token == 0      ? "burying what is not reserved"
+                                                         : NULL;
     if (unsupported != NULL)
         return bi_beanstalkd_client_reject_unsupported(exchange->base.op, unsupported);
 
-    const struct lease *lease = valid_lease(exchange->client, args->id, args->token);
+    const struct lease *lease = valid_lease(exchange->client, op->lease.id, op->lease.token);
     if (lease == NULL)
         return BIDE_LEASE_LOST;
-    bi_beanstalkd_conn_command(lease->conn, exchange, index, "bury %llu %u",
-                               (unsigned long long)args->id, priority_of(args->priority, lease));
+
+    /* Both commands set the priority. To leave it unchanged, repeat the priority at the reserve. */
+    unsigned long long id = lease->id;
+    int64_t wanted = buries ? op->bury.priority : gives_back ? BIDE_KEEP : op->release.priority;
+    uint32_t priority = wanted == BIDE_KEEP ? lease->priority : (uint32_t)wanted;
+    int64_t delay_ms = buries || gives_back ? 0 : op->release.delay_ms;
+    if (buries)
+        bi_beanstalkd_conn_command(lease->conn, exchange, index, "bury %llu %u", id, priority);
+    else
+        bi_beanstalkd_conn_command(lease->conn, exchange, index, "release %llu %u %lld", id,
+                                   priority, (long long)((delay_ms + 999) / 1000));
     return BIDE_PENDING;
 }
 
@@ -141,8 +129,8 @@ static int reply_lease(struct exchange *exchange, size_t index, const struct rep
                      op->kind == BIDE_OP_BURY ? "BURIED" : "RELEASED");
 }
 
-const struct op_handler bi_beanstalkd_finish_release = {.send = send_release, .reply = reply_lease};
-const struct op_handler bi_beanstalkd_finish_bury = {.send = send_bury, .reply = reply_lease};
+const struct op_handler bi_beanstalkd_finish_release_or_bury = {.send = send_release_or_bury,
+                                                                .reply = reply_lease};
 
 /* ---- touch, touch_many ---- */
 
@@ -184,14 +172,9 @@ static int reply_touch(struct exchange *exchange, size_t index, const struct rep
     return BIDE_OK;
 }
 
-static int *touch_status(struct exchange *exchange, size_t index)
-{
-    return &touch_of(exchange, index)->status;
-}
-
 const struct op_handler bi_beanstalkd_finish_touch = {.send = send_touch, .reply = reply_touch};
 const struct op_handler bi_beanstalkd_finish_touch_many = {
-    .send = send_touch, .reply = reply_touch, .item = touch_status};
+    .send = send_touch, .reply = reply_touch, .bulk = true};
 
 /* ---- finish_many ---- */
 
@@ -215,13 +198,8 @@ static int reply_finish(struct exchange *exchange, size_t index, const struct re
     return end_lease(exchange, item->id, item->token, reply, "DELETED");
 }
 
-static int *finish_status(struct exchange *exchange, size_t index)
-{
-    return &finish_of(exchange, index)->status;
-}
-
 const struct op_handler bi_beanstalkd_finish_many = {
-    .send = send_finish, .reply = reply_finish, .item = finish_status};
+    .send = send_finish, .reply = reply_finish, .bulk = true};
 
 /* ---- finish_and_reserve: two ops in sequence ---- */
 

@@ -80,11 +80,6 @@ static int reply_put(struct exchange *exchange, size_t index, const struct reply
 
 const struct op_handler bi_beanstalkd_put = {.send = send_put, .reply = reply_put};
 
-static int *status_of(struct exchange *exchange, size_t index)
-{
-    return &item_of(exchange, index)->status;
-}
-
 /* Counts at the end: a restart would count items of the first run twice. */
 static int end_put_many(struct exchange *exchange)
 {
@@ -97,4 +92,4 @@ static int end_put_many(struct exchange *exchange)
 }
 
 const struct op_handler bi_beanstalkd_put_many = {
-    .send = send_put, .reply = reply_put, .end = end_put_many, .item = status_of};
+    .send = send_put, .reply = reply_put, .end = end_put_many, .bulk = true};
