@@ -2,9 +2,8 @@
 /*
  * registry - the handlers of a worker by topic, their weights, and the middleware.
  *
- * Two arrays hold the same entries: `entries` in the order of registration, which is the order of a
- * strict reserve and parallel to `topics` and `weights`; `sorted` by topic, for the lookup after
- * each reserve.
+ * `entries` is sorted by topic, for the lookup after each reserve. `topics` and `weights` have the order
+ * of registration, which is the order of a strict reserve.
  *
  * Threads    Changed only while the worker does not run, so that its threads read without a lock.
  * Failure    A call that fails changes nothing, except that arrays may have grown.
@@ -27,7 +26,7 @@ static struct entry *find(const bide_worker *worker, const char *topic)
     if (worker->entry_count == 0)
         return NULL;
     struct entry **found =
-        bsearch(topic, worker->sorted, worker->entry_count, sizeof(struct entry *), compare_topic);
+        bsearch(topic, worker->entries, worker->entry_count, sizeof(struct entry *), compare_topic);
     return found == NULL ? NULL : *found;
 }
 
@@ -61,7 +60,6 @@ static bool grow(bide_worker *worker)
     size_t room = worker->entry_room == 0 ? 8 : worker->entry_room * 2;
 
     if (!grow_array(&worker->entries, sizeof(struct entry *), room) ||
-        !grow_array(&worker->sorted, sizeof(struct entry *), room) ||
         !grow_array(&worker->topics, sizeof(*worker->topics), room) ||
         !grow_array(&worker->weights, sizeof(*worker->weights), room))
         return false;
@@ -116,10 +114,9 @@ static int add(bide_worker *worker, const char *topic, const struct entry *descr
     *entry = *described;
     entry->topic = copy;
     size_t at = worker->entry_count++, i = at;
-    for (; i > 0 && strcmp(worker->sorted[i - 1]->topic, topic) > 0; i--)
-        worker->sorted[i] = worker->sorted[i - 1];
-    worker->sorted[i] = entry;
-    worker->entries[at] = entry;
+    for (; i > 0 && strcmp(worker->entries[i - 1]->topic, topic) > 0; i--)
+        worker->entries[i] = worker->entries[i - 1];
+    worker->entries[i] = entry;
     worker->topics[at] = (bide_slice){copy, strlen(copy)};
     worker->weights[at] = 1;
     return BIDE_OK;
@@ -133,7 +130,6 @@ void bi_registry_free(bide_worker *worker)
     }
 
     free(worker->entries);
-    free(worker->sorted);
     free(worker->topics);
     free(worker->weights);
 }
@@ -243,9 +239,8 @@ int bide_worker_set_weight(bide_worker *worker, const char *topic, uint32_t weig
     if (weight == 0)
         return bi_last_error_set(BIDE_EINVAL, "worker_set_weight: a weight is at least 1");
 
-    /* Weights are in the order of registration, so `sorted` does not help. */
     for (size_t i = 0; i < worker->entry_count; i++)
-        if (strcmp(worker->entries[i]->topic, topic) == 0) {
+        if (strcmp(worker->topics[i].data, topic) == 0) {
             worker->weights[i] = weight;
             return BIDE_OK;
         }

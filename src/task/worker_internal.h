@@ -190,10 +190,9 @@ struct bide_worker {
     bide *queue;
     bide_worker_options options; /* resolved */
 
-    struct entry **entries; /* in the order of registration */
-    struct entry **sorted;  /* by topic */
-    bide_slice *topics;
-    uint32_t *weights;
+    struct entry **entries; /* by topic */
+    bide_slice *topics;     /* in the order of registration; each ends with a NUL */
+    uint32_t *weights;      /* in the same order */
     size_t entry_count, entry_room;
     struct middleware middlewares[BIDE_WORKER_MIDDLEWARE_MAX];
     size_t middleware_count;
