@@ -9,7 +9,9 @@
 #include <jansson.h>
 #include <string.h>
 
-#define NOT_BASE64 "must be a string in base64, with padding and nothing else"
+#define NOT_BASE64  "must be a string in base64, with padding and nothing else"
+#define NOT_ENCODED "cannot be encoded: out of memory"
+#define DUMP_FLAGS  (JSON_COMPACT | JSON_ENCODE_ANY)
 
 /* The option that a name sets; two names for the same one are rejected. */
 enum option {
@@ -33,27 +35,35 @@ struct put_parser {
     int64_t now_ms;
 };
 
-struct field;
-/* value: where the option is stored, for those of bide_put_options. error continues 'the name "x"'. */
-typedef bool parse_fn(struct put_parser *parser, const struct field *field, void *value,
-                      const json_t *json, char *error);
+enum value_kind {
+    AS_NUMBER,
+    AS_DURATION,
+    AS_MOMENT,
+    AS_MOMENT_IN, /* a duration from now; stored as a moment */
+    AS_BOOL,
+    AS_CONFLICT, /* a bool; stored as a bide_conflict */
+    AS_TOPIC,
+    AS_KEY,
+    AS_KEY_BASE64,
+    AS_BODY,
+    AS_BODY_BASE64,
+    AS_BODY_JSON,
+};
 
 struct field {
     const char *name;
     enum option option;
-    parse_fn *parse;
+    enum value_kind kind;
     size_t offset, size; /* of the member of bide_put_options */
     int64_t min, max;    /* of a number */
 };
 
-/* ---- options ---- */
+/* ---- values; each function sets an error that continues 'the name "x"' ---- */
 
-static bool parse_number(struct put_parser *parser, const struct field *field, void *value,
-                         const json_t *json, char *error)
+static bool parse_number(const struct field *field, const json_t *json, void *value, char *error)
 {
     json_int_t number = json_integer_value(json);
 
-    (void)parser;
     if (!json_is_integer(json))
         return bi_errmsg_set(error, "must be a whole number");
     if (number < field->min || number > field->max)
@@ -67,9 +77,9 @@ static bool parse_number(struct put_parser *parser, const struct field *field, v
     return true;
 }
 
-/* A string as a flag takes it: a date and time if is_moment, otherwise a duration. */
-static bool parse_time_text(const struct put_parser *parser, bool is_moment, const json_t *json,
-                            int64_t *ms, char *error)
+/* A string as a flag takes it. */
+static bool parse_time(enum value_kind kind, const json_t *json, int64_t now_ms, int64_t *ms,
+                       char *error)
 {
     char reason[BI_ERRMSG_SIZE];
     const char *text = json_string_value(json);
@@ -78,55 +88,14 @@ static bool parse_time_text(const struct put_parser *parser, bool is_moment, con
         return bi_errmsg_set(error, "must be a string");
     if (strlen(text) != json_string_length(json))
         return bi_errmsg_set(error, "contains a NUL");
-    bool good = is_moment ? bi_datetime_parse(text, &bi_calendar_local, parser->now_ms, ms, reason)
-                          : bi_duration_parse(text, ms, reason);
+    bool good = kind == AS_MOMENT ? bi_datetime_parse(text, &bi_calendar_local, now_ms, ms, reason)
+                                  : bi_duration_parse(text, ms, reason);
     if (!good)
         return bi_errmsg_set(error, "is \"%.100s\", which %.300s", text, reason);
+    if (kind == AS_MOMENT_IN)
+        *ms += now_ms;
     return *ms <= BIDE_TIMESTAMP_MAX_MS || bi_errmsg_set(error, "is too far away");
 }
-
-static bool parse_duration(struct put_parser *parser, const struct field *field, void *value,
-                           const json_t *json, char *error)
-{
-    (void)field;
-    return parse_time_text(parser, false, json, value, error);
-}
-
-static bool parse_moment(struct put_parser *parser, const struct field *field, void *value,
-                         const json_t *json, char *error)
-{
-    (void)field;
-    return parse_time_text(parser, true, json, value, error);
-}
-
-/* A duration from now; stored as a moment. */
-static bool parse_moment_in(struct put_parser *parser, const struct field *field, void *value,
-                            const json_t *json, char *error)
-{
-    int64_t *ms = value;
-
-    (void)field;
-    if (!parse_time_text(parser, false, json, ms, error))
-        return false;
-    *ms += parser->now_ms;
-    return *ms <= BIDE_TIMESTAMP_MAX_MS || bi_errmsg_set(error, "is too far away");
-}
-
-/* key_hold_retained is a bool, replace a bide_conflict. */
-static bool parse_bool(struct put_parser *parser, const struct field *field, void *value,
-                       const json_t *json, char *error)
-{
-    (void)parser;
-    if (!json_is_boolean(json))
-        return bi_errmsg_set(error, "must be true or false");
-    if (field->option == HOLD)
-        *(bool *)value = json_is_true(json);
-    else
-        *(bide_conflict *)value = json_is_true(json) ? BIDE_REPLACE : BIDE_REJECT;
-    return true;
-}
-
-/* ---- topic, key and body ---- */
 
 /* Copies a string of 1 to max bytes. */
 static bool copy_string(const json_t *json, char *to, size_t max, size_t *size, char *error)
@@ -138,140 +107,118 @@ static bool copy_string(const json_t *json, char *to, size_t max, size_t *size, 
     return true;
 }
 
-static bool parse_topic(struct put_parser *parser, const struct field *field, void *value,
-                        const json_t *json, char *error)
+static bool parse_key(enum value_kind kind, const json_t *json, char *to, bide_slice *key,
+                      char *error)
 {
-    struct put_json *line = parser->line;
-
-    (void)field;
-    (void)value;
-    return copy_string(json, line->topic, BIDE_TOPIC_MAX, &line->topic_size, error);
-}
-
-static bool parse_key(struct put_parser *parser, const struct field *field, void *value,
-                      const json_t *json, char *error)
-{
-    struct put_json *line = parser->line;
-    bide_slice *key = value;
-
-    (void)field;
-    key->data = line->key;
-    return copy_string(json, line->key, BIDE_KEY_MAX, &key->size, error);
-}
-
-static bool parse_key_base64(struct put_parser *parser, const struct field *field, void *value,
-                             const json_t *json, char *error)
-{
-    struct put_json *line = parser->line;
-    bide_slice *key = value;
     const char *text = json_string_value(json);
     size_t length = json_string_length(json);
 
-    (void)field;
-    key->data = line->key;
+    key->data = to;
+    if (kind == AS_KEY)
+        return copy_string(json, to, BIDE_KEY_MAX, &key->size, error);
     bool sized = text != NULL && bi_base64_decoded_size(text, length, &key->size);
     if (sized && (key->size == 0 || key->size > BIDE_KEY_MAX))
         return bi_errmsg_set(error, "must have 1 to %d bytes", BIDE_KEY_MAX);
-    return (sized && bi_base64_decode(text, length, line->key)) || bi_errmsg_set(error, NOT_BASE64);
+    return (sized && bi_base64_decode(text, length, to)) || bi_errmsg_set(error, NOT_BASE64);
 }
 
-/* Returns the memory of a body of this size; NULL, with the error, if there is none. */
-static void *alloc_body(struct put_parser *parser, size_t size, char *error)
+static bool parse_body(enum value_kind kind, const json_t *json, bide_buf **body, char *error)
 {
-    bide_buf **body = &parser->line->body;
-    void *bytes = NULL;
+    const char *text = json_string_value(json);
+    size_t length = json_string_length(json), size = length;
+    void *bytes;
 
     assert(*body == NULL);
+    if (kind == AS_BODY && text == NULL)
+        return bi_errmsg_set(error, "must be a string; \"body_json\" takes any JSON");
+    if (kind == AS_BODY_BASE64 && (text == NULL || !bi_base64_decoded_size(text, length, &size)))
+        return bi_errmsg_set(error, NOT_BASE64);
+    /* No value is empty: a size of 0 is a failure. */
+    if (kind == AS_BODY_JSON && (size = json_dumpb(json, NULL, 0, DUMP_FLAGS)) == 0)
+        return bi_errmsg_set(error, NOT_ENCODED);
+
     *body = bi_buf_alloc(size, &bytes);
     if (*body == NULL)
-        bi_errmsg_set(error, "is too large: out of memory");
-    return bytes;
-}
-
-static bool parse_body(struct put_parser *parser, const struct field *field, void *value,
-                       const json_t *json, char *error)
-{
-    size_t size = json_string_length(json);
-
-    (void)field;
-    (void)value;
-    if (!json_is_string(json))
-        return bi_errmsg_set(error, "must be a string; \"body_json\" takes any JSON");
-    void *bytes = alloc_body(parser, size, error);
-    if (bytes == NULL)
-        return false;
-    memcpy(bytes, json_string_value(json), size);
+        return bi_errmsg_set(error, "is too large: out of memory");
+    if (kind == AS_BODY_BASE64)
+        return bi_base64_decode(text, length, bytes) || bi_errmsg_set(error, NOT_BASE64);
+    if (kind == AS_BODY_JSON)
+        return json_dumpb(json, bytes, size, DUMP_FLAGS) == size ||
+               bi_errmsg_set(error, NOT_ENCODED);
+    memcpy(bytes, text, size);
     return true;
 }
 
-static bool parse_body_base64(struct put_parser *parser, const struct field *field, void *value,
-                              const json_t *json, char *error)
+static bool parse_value(struct put_parser *parser, const struct field *field, const json_t *json,
+                        char *error)
 {
-    const char *text = json_string_value(json);
-    size_t length = json_string_length(json), size;
+    struct put_json *line = parser->line;
+    void *value = (char *)&line->options + field->offset;
 
-    (void)field;
-    (void)value;
-    if (text == NULL || !bi_base64_decoded_size(text, length, &size))
-        return bi_errmsg_set(error, NOT_BASE64);
-    void *bytes = alloc_body(parser, size, error);
-    if (bytes == NULL)
-        return false;
-    return bi_base64_decode(text, length, bytes) || bi_errmsg_set(error, NOT_BASE64);
-}
-
-static bool parse_body_json(struct put_parser *parser, const struct field *field, void *value,
-                            const json_t *json, char *error)
-{
-    /* No value is empty: a size of 0 is a failure. */
-    size_t size = json_dumpb(json, NULL, 0, JSON_COMPACT | JSON_ENCODE_ANY);
-
-    (void)field;
-    (void)value;
-    if (size == 0)
-        return bi_errmsg_set(error, "cannot be encoded: out of memory");
-    void *bytes = alloc_body(parser, size, error);
-    if (bytes == NULL)
-        return false;
-    return json_dumpb(json, bytes, size, JSON_COMPACT | JSON_ENCODE_ANY) == size ||
-           bi_errmsg_set(error, "cannot be encoded: out of memory");
+    switch (field->kind) {
+    case AS_NUMBER:
+        return parse_number(field, json, value, error);
+    case AS_DURATION:
+    case AS_MOMENT:
+    case AS_MOMENT_IN:
+        return parse_time(field->kind, json, parser->now_ms, value, error);
+    case AS_TOPIC:
+        return copy_string(json, line->topic, BIDE_TOPIC_MAX, &line->topic_size, error);
+    case AS_KEY:
+    case AS_KEY_BASE64:
+        return parse_key(field->kind, json, line->key, value, error);
+    case AS_BODY:
+    case AS_BODY_BASE64:
+    case AS_BODY_JSON:
+        return parse_body(field->kind, json, &line->body, error);
+    case AS_BOOL:
+    case AS_CONFLICT:
+        break;
+    }
+    if (!json_is_boolean(json))
+        return bi_errmsg_set(error, "must be true or false");
+    if (field->kind == AS_BOOL)
+        *(bool *)value = json_is_true(json);
+    else
+        *(bide_conflict *)value = json_is_true(json) ? BIDE_REPLACE : BIDE_REJECT;
+    return true;
 }
 
 /* ---- names ---- */
 
 #define AT(member)                  offsetof(bide_put_options, member), sizeof(((bide_put_options *)0)->member)
-#define NUMBER(member, least, most) parse_number, AT(member), least, most
-#define OTHER(parse, member)        parse, AT(member), 0, 0
+#define NUMBER(member, least, most) AS_NUMBER, AT(member), least, most
+#define OTHER(kind, member)         kind, AT(member), 0, 0
 
 #define RANGE_RETRIES   BIDE_NO_RETRY_LIMIT, INT32_MAX
 #define RANGE_COUNT     0, UINT32_MAX
 #define RANGE_DURATION  0, BIDE_TIME_MAX_MS
 #define RANGE_TIMESTAMP 0, BIDE_TIMESTAMP_MAX_MS
-#define EXT_FIELD(kind, name)                                                   \
-    BI_JOB_IF_PUT_##kind({BI_JOB_NAME(kind, name), OPTION_##name, parse_number, \
+#define EXT_FIELD(kind, name)                                                \
+    BI_JOB_IF_PUT_##kind({BI_JOB_NAME(kind, name), OPTION_##name, AS_NUMBER, \
                           AT(BI_JOB_MEMBER_##kind(name)), RANGE_##kind}, )
 
 static const struct field fields[] = {
-    {"body", BODY, parse_body, 0, 0, 0, 0},
-    {"body_base64", BODY, parse_body_base64, 0, 0, 0, 0},
-    {"body_json", BODY, parse_body_json, 0, 0, 0, 0},
-    {"topic", TOPIC, parse_topic, 0, 0, 0, 0},
+    {"body", BODY, AS_BODY, 0, 0, 0, 0},
+    {"body_base64", BODY, AS_BODY_BASE64, 0, 0, 0, 0},
+    {"body_json", BODY, AS_BODY_JSON, 0, 0, 0, 0},
+    {"topic", TOPIC, AS_TOPIC, 0, 0, 0, 0},
     {"priority", PRIORITY, NUMBER(priority, 0, UINT32_MAX)},
     {"delay_ms", DUE, NUMBER(delay_ms, 0, BIDE_TIME_MAX_MS)},
-    {"delay", DUE, OTHER(parse_duration, delay_ms)},
+    {"delay", DUE, OTHER(AS_DURATION, delay_ms)},
     {"run_at_ms", DUE, NUMBER(run_at_ms, 0, BIDE_TIMESTAMP_MAX_MS)},
-    {"at", DUE, OTHER(parse_moment, run_at_ms)},
+    {"at", DUE, OTHER(AS_MOMENT, run_at_ms)},
     {"ttr_ms", TTR, NUMBER(ttr_ms, 0, BIDE_TIME_MAX_MS)},
-    {"ttr", TTR, OTHER(parse_duration, ttr_ms)},
-    {"key", KEY, OTHER(parse_key, key)},
-    {"key_base64", KEY, OTHER(parse_key_base64, key)},
-    {"replace", CONFLICT, OTHER(parse_bool, conflict)},
-    {"key_hold_retained", HOLD, OTHER(parse_bool, key_hold_retained)},
-    BI_JOB_EXT(EXT_FIELD){"backoff", OPTION_backoff_base, OTHER(parse_duration, backoff_base_ms)},
-    {"backoff_max", OPTION_backoff_max, OTHER(parse_duration, backoff_max_ms)},
-    {"expires", OPTION_expires_at, OTHER(parse_moment, expires_at_ms)},
-    {"expires_in", OPTION_expires_at, OTHER(parse_moment_in, expires_at_ms)},
-    {"retain", OPTION_retain, OTHER(parse_duration, retain_ms)},
+    {"ttr", TTR, OTHER(AS_DURATION, ttr_ms)},
+    {"key", KEY, OTHER(AS_KEY, key)},
+    {"key_base64", KEY, OTHER(AS_KEY_BASE64, key)},
+    {"replace", CONFLICT, OTHER(AS_CONFLICT, conflict)},
+    {"key_hold_retained", HOLD, OTHER(AS_BOOL, key_hold_retained)},
+    BI_JOB_EXT(EXT_FIELD){"backoff", OPTION_backoff_base, OTHER(AS_DURATION, backoff_base_ms)},
+    {"backoff_max", OPTION_backoff_max, OTHER(AS_DURATION, backoff_max_ms)},
+    {"expires", OPTION_expires_at, OTHER(AS_MOMENT, expires_at_ms)},
+    {"expires_in", OPTION_expires_at, OTHER(AS_MOMENT_IN, expires_at_ms)},
+    {"retain", OPTION_retain, OTHER(AS_DURATION, retain_ms)},
 };
 
 static const struct field *find_field(const char *name, char *error)
@@ -307,7 +254,7 @@ static bool parse_field(struct put_parser *parser, const char *name, const json_
     /* A delay of the line overrides a time of the command line, and the other way round. */
     if (field->option == DUE)
         options->delay_ms = options->run_at_ms = 0;
-    return field->parse(parser, field, (char *)options + field->offset, json, reason) ||
+    return parse_value(parser, field, json, reason) ||
            bi_errmsg_set(error, "\"%s\" %.400s", name, reason);
 }
 
