@@ -65,7 +65,8 @@ struct user_server {
     char file[1100];
     char link[1100];
     char log[1100];
-    bool unsafe; /* a directory exists, and others can write to it */
+    char noted[1100]; /* exists: the user knows that the file is not served */
+    bool unsafe;      /* a directory exists, and others can write to it */
 };
 
 /* Returns true if the owner is this user or root. In a user namespace without root, files of root have

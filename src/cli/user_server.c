@@ -29,16 +29,14 @@
 
 /* ---- paths ---- */
 
-static bool is_private(const struct stat *info)
-{
-    return S_ISDIR(info->st_mode) && info->st_uid == geteuid() && (info->st_mode & 022) == 0;
-}
-
-/* Returns true if only this user can write to the directory. */
-static bool owns_dir(const char *dir)
+/* Returns true if only this user can write to the directory; or, with may_be_link, to the target of a
+ * link of this user. */
+static bool owns_dir(const char *dir, bool may_be_link)
 {
     struct stat info;
-    return lstat(dir, &info) == 0 && is_private(&info);
+    return lstat(dir, &info) == 0 && info.st_uid == geteuid() &&
+           (!may_be_link || (stat(dir, &info) == 0 && info.st_uid == geteuid())) &&
+           S_ISDIR(info.st_mode) && (info.st_mode & 022) == 0;
 }
 
 bool bi_user_server_trusts_uid(uid_t owner)
@@ -75,31 +73,20 @@ bool bi_user_server_config_path(char *path, size_t size, const char *name)
     return length > 0 && (size_t)length < size;
 }
 
-/* The data directory may be a link of this user to another disk. */
-static bool owns_dir_or_link(const char *dir)
-{
-    struct stat itself, info;
-    return lstat(dir, &itself) == 0 && itself.st_uid == geteuid() && stat(dir, &info) == 0 &&
-           is_private(&info);
-}
-
-/* The directory exists, and others can write to it. variable: the one that selects another directory.
- * Returns false with an error text. */
-static bool reject_dir(struct user_server *server, const char *dir, const char *variable,
-                       char *error)
-{
-    server->unsafe = true;
-    return bi_errmsg_set(
-        error,
-        "%.200s belongs to another user, or others can write to it: if it is yours, run \"chmod go-w\" "
-        "on it (it may hold your jobs); or set %s to a directory of your own, or set --url or BIDE_URL",
-        dir, variable);
-}
-
-static bool exists(const char *path)
+/* Rejects a directory that exists and that others can write to. variable: the one that selects another
+ * directory. */
+static bool check_dir(struct user_server *server, const char *dir, bool may_be_link,
+                      const char *variable, char *error)
 {
     struct stat info;
-    return lstat(path, &info) == 0;
+
+    server->unsafe = lstat(dir, &info) == 0 && !owns_dir(dir, may_be_link);
+    return !server->unsafe ||
+           bi_errmsg_set(
+               error,
+               "%.200s belongs to another user, or others can write to it: if it is yours, run \"chmod go-w\" "
+               "on it (it may hold your jobs); or set %s to a directory of your own, or set --url or BIDE_URL",
+               dir, variable);
 }
 
 /* The runtime directory of the session if it belongs to this user, else one in /tmp. */
@@ -109,16 +96,14 @@ static bool find_runtime_dir(struct user_server *server, char *error)
     struct sockaddr_un address;
     size_t path_max = sizeof(address.sun_path) - sizeof("/bided.sock");
 
-    bool good =
-        is_absolute(runtime_dir) && owns_dir(runtime_dir) && strlen(runtime_dir) + 5 < path_max;
+    bool good = is_absolute(runtime_dir) && owns_dir(runtime_dir, false) &&
+                strlen(runtime_dir) + 5 < path_max;
     if (good)
         snprintf(server->dir, sizeof(server->dir), "%s/bide", runtime_dir);
     else
         snprintf(server->dir, sizeof(server->dir), "/tmp/bide-%u", (unsigned)geteuid());
-    if (exists(server->dir) && !owns_dir(server->dir))
-        return reject_dir(server, server->dir, "XDG_RUNTIME_DIR", error);
     snprintf(server->socket, sizeof(server->socket), "%s/bided.sock", server->dir);
-    return true;
+    return check_dir(server, server->dir, false, "XDG_RUNTIME_DIR", error);
 }
 
 static bool find_data_dir(struct user_server *server, char *error)
@@ -128,12 +113,12 @@ static bool find_data_dir(struct user_server *server, char *error)
             error,
             "no place for a user server: HOME is not set to an absolute path, or is too long; set --url "
             "or BIDE_URL");
-    if (exists(server->data_dir) && !owns_dir_or_link(server->data_dir))
-        return reject_dir(server, server->data_dir, "HOME or XDG_DATA_HOME", error);
     snprintf(server->file, sizeof(server->file), "%s/jobs.db", server->data_dir);
     snprintf(server->link, sizeof(server->link), "%s/bided.sock", server->data_dir);
     snprintf(server->log, sizeof(server->log), "%s/bided.log", server->data_dir);
-    return true;
+    snprintf(server->noted, sizeof(server->noted), "%s/unserved.noted", server->data_dir);
+    /* It may be a link to another disk. */
+    return check_dir(server, server->data_dir, true, "HOME or XDG_DATA_HOME", error);
 }
 
 bool bi_user_server_locate(struct user_server *server, char *error)
@@ -144,38 +129,30 @@ bool bi_user_server_locate(struct user_server *server, char *error)
 
 /* ---- the running server ---- */
 
-/* Connects to the socket. Returns a descriptor, or -1 with errno. */
-static int connect_socket(const struct user_server *server)
+/* Returns true if a server listens on the socket, with its process id if pid is not NULL. Only this user
+ * can create a socket in the directory, so the listener is trusted. A full backlog (EAGAIN) means that it
+ * listens, too; the process id is then 0, as without a server. */
+static bool is_listening(const struct user_server *server, pid_t *pid)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
+    struct ucred peer = {.pid = 0};
+    socklen_t peer_size = sizeof(peer);
     size_t size = strlen(server->socket);
-
-    errno = ENOENT;
-    if (size >= sizeof(address.sun_path) || !owns_dir(server->dir))
-        return -1;
+    bool listens = false;
 
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0)
-        return -1;
-
-    memcpy(address.sun_path, server->socket, size + 1);
-    if (connect(fd, (const struct sockaddr *)&address, sizeof(address)) == 0)
-        return fd;
-    int reason = errno;
-    close(fd);
-    errno = reason;
-    return -1;
-}
-
-/* Only this user can create a socket in the directory, so the listener is trusted. A full backlog
- * (EAGAIN) means that it listens, too. */
-static bool is_listening(const struct user_server *server)
-{
-    int fd = connect_socket(server);
-    bool good = fd >= 0 || errno == EAGAIN;
+    if (fd >= 0 && size < sizeof(address.sun_path) && owns_dir(server->dir, false)) {
+        memcpy(address.sun_path, server->socket, size + 1);
+        bool connected = connect(fd, (const struct sockaddr *)&address, sizeof(address)) == 0;
+        listens = connected || errno == EAGAIN;
+        if (connected && getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &peer_size) != 0)
+            peer.pid = 0;
+    }
     if (fd >= 0)
         close(fd);
-    return good;
+    if (pid != NULL)
+        *pid = peer.pid;
+    return listens;
 }
 
 /* Follows the link in the data directory to the server of another session. */
@@ -189,7 +166,7 @@ static bool follow_link(struct user_server *server)
     other.socket[size] = 0;
     memcpy(other.dir, other.socket, (size_t)size + 1);
     *strrchr(other.dir, '/') = 0;
-    if (!is_listening(&other))
+    if (!is_listening(&other, NULL))
         return false;
     *server = other;
     return true;
@@ -197,7 +174,7 @@ static bool follow_link(struct user_server *server)
 
 bool bi_user_server_find(struct user_server *server)
 {
-    return is_listening(server) || follow_link(server);
+    return is_listening(server, NULL) || follow_link(server);
 }
 
 bool bi_user_server_url(const struct user_server *server, char *url)
@@ -213,18 +190,12 @@ bool bi_user_server_url(const struct user_server *server, char *url)
     return true;
 }
 
-static void unserved_path(const struct user_server *server, char *path, size_t size)
-{
-    snprintf(path, size, "%s/unserved.noted", server->data_dir);
-}
-
 /* Creates the link. False with errno. */
 static bool write_link(const struct user_server *server)
 {
     char temp_link[1200];
 
-    unserved_path(server, temp_link, sizeof(temp_link));
-    unlink(temp_link);
+    unlink(server->noted);
     snprintf(temp_link, sizeof(temp_link), "%s.new", server->link);
     unlink(temp_link);
     return symlink(server->socket, temp_link) == 0 && rename(temp_link, server->link) == 0;
@@ -232,27 +203,10 @@ static bool write_link(const struct user_server *server)
 
 bool bi_user_server_note_unserved(const struct user_server *server)
 {
-    char path[1200];
-
-    unserved_path(server, path, sizeof(path));
-    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    int fd = open(server->noted, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd >= 0)
         close(fd);
     return fd >= 0;
-}
-
-/* Returns the process that listens; 0: none. */
-static pid_t find_pid(const struct user_server *server)
-{
-    struct ucred peer = {.pid = 0};
-    socklen_t size = sizeof(peer);
-
-    int fd = connect_socket(server);
-    if (fd < 0 || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0)
-        peer.pid = 0;
-    if (fd >= 0)
-        close(fd);
-    return peer.pid;
 }
 
 /* ---- starting: directories and files ---- */
@@ -400,7 +354,7 @@ static bool is_serving(const struct user_server *server)
     char url[BI_URL_MAX];
     bide *queue = NULL;
 
-    if (!is_listening(server) || !bi_user_server_url(server, url))
+    if (!is_listening(server, NULL) || !bi_user_server_url(server, url))
         return false;
     int code = bide_open(url, NULL, &queue);
     bide_close(queue);
@@ -530,21 +484,20 @@ static int run(struct cli *cli)
 {
     struct user_server server;
     char error[BI_ERRMSG_SIZE];
+    pid_t pid = 0, pid_now = 0;
+    int exit;
 
     if (!bi_user_server_locate(&server, error))
         return bi_cli_error(cli, BI_EXIT_NO_QUEUE, "%s", error);
-    pid_t pid = bi_user_server_find(&server) ? find_pid(&server) : 0;
-    if (pid <= 0)
-        return bi_cli_error(cli, BI_EXIT_NOT_FOUND, "no user server is running");
-    int process = pidfd_open(pid, 0), exit;
+    if (bi_user_server_find(&server))
+        is_listening(&server, &pid);
+    int process = pid > 0 ? pidfd_open(pid, 0) : -1;
+    is_listening(&server, &pid_now);
 
     /* If the server ended before pidfd_open(), its process id may be another process's by now. */
-    if (process >= 0 && find_pid(&server) != pid) {
-        close(process);
-        return bi_cli_error(cli, BI_EXIT_NOT_FOUND, "no user server is running");
-    }
-
-    if (process < 0 || pidfd_send_signal(process, SIGTERM, NULL, 0) != 0)
+    if (pid <= 0 || (process >= 0 && pid_now != pid))
+        exit = bi_cli_error(cli, BI_EXIT_NOT_FOUND, "no user server is running");
+    else if (process < 0 || pidfd_send_signal(process, SIGTERM, NULL, 0) != 0)
         exit = bi_cli_error(cli, BI_EXIT_FAILED, "cannot stop process %d: %s", (int)pid,
                             strerror(errno));
     else
