@@ -105,11 +105,8 @@ static void print_error(const struct cli *cli, int code, int exit, const char *m
 int bi_cli_usage_error(const struct cli *cli, const char *format, ...)
 {
     char message[BI_ERRMSG_SIZE];
-    va_list args;
 
-    va_start(args, format);
-    vsnprintf(message, sizeof(message), format, args);
-    va_end(args);
+    BI_CLI_FORMAT(message, format);
     print_error(cli, BIDE_OK, BI_EXIT_USAGE, message);
     if (!cli->json)
         fprintf(stderr, "Try \"bide help%s%s\".\n", cli->verb == NULL ? "" : " ", verb_name(cli));
@@ -119,11 +116,8 @@ int bi_cli_usage_error(const struct cli *cli, const char *format, ...)
 int bi_cli_error(const struct cli *cli, int exit, const char *format, ...)
 {
     char message[BI_ERRMSG_SIZE];
-    va_list args;
 
-    va_start(args, format);
-    vsnprintf(message, sizeof(message), format, args);
-    va_end(args);
+    BI_CLI_FORMAT(message, format);
     print_error(cli, BIDE_OK, exit, message);
     return exit;
 }
@@ -172,11 +166,8 @@ int bi_cli_report_last(const struct cli *cli, int code)
 void bi_cli_warn(const struct cli *cli, const char *format, ...)
 {
     char message[BI_ERRMSG_SIZE], text[BI_ERRMSG_SIZE], line[BI_ERRMSG_SIZE + 60];
-    va_list args;
 
-    va_start(args, format);
-    vsnprintf(message, sizeof(message), format, args);
-    va_end(args);
+    BI_CLI_FORMAT(message, format);
 
     bi_print_sanitize(text, sizeof(text), message);
     if (cli->json && print_object(json_pack("{s:s}", "warning", text)))
@@ -225,11 +216,8 @@ void bi_cli_detail(const struct cli *cli, const char *format, ...)
 bool bi_cli_confirm(const struct cli *cli, const char *format, ...)
 {
     char question[BI_ERRMSG_SIZE], answer[16] = "";
-    va_list args;
 
-    va_start(args, format);
-    vsnprintf(question, sizeof(question), format, args);
-    va_end(args);
+    BI_CLI_FORMAT(question, format);
     if (!isatty(STDIN_FILENO) || !cli->err_terminal) {
         bi_cli_error(cli, BI_EXIT_USAGE, "%.400s Cannot ask without a terminal: use --yes",
                      question);

@@ -118,6 +118,15 @@ int bi_cli_require_leases(const struct cli *cli);
 
 /* ---- memory ---- */
 
+/* Formats the arguments behind `format` of a variadic function into an array. */
+#define BI_CLI_FORMAT(array, format)                        \
+    do {                                                    \
+        va_list args_;                                      \
+        va_start(args_, format);                            \
+        vsnprintf((array), sizeof(array), (format), args_); \
+        va_end(args_);                                      \
+    } while (0)
+
 /* Makes room for so many items in an array, and sets its capacity. False: out of memory, and nothing
  * has changed. */
 #define BI_CLI_RESERVE(array, needed, capacity) \

@@ -57,11 +57,8 @@ __attribute__((format(printf, 2, 3))) static int reject_line(const struct import
                                                              const char *format, ...)
 {
     char error[BI_ERRMSG_SIZE];
-    va_list args;
 
-    va_start(args, format);
-    vsnprintf(error, sizeof(error), format, args);
-    va_end(args);
+    BI_CLI_FORMAT(error, format);
     return bi_cli_error(in->cli, BI_EXIT_PARTIAL, "line %llu: %.400s",
                         (unsigned long long)in->input.number, error);
 }

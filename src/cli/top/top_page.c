@@ -82,11 +82,8 @@ void bi_top_page_free(struct page *page)
 void bi_top_page_add_line(struct page *page, const char *format, ...)
 {
     char text[1024];
-    va_list args;
 
-    va_start(args, format);
-    vsnprintf(text, sizeof(text), format, args);
-    va_end(args);
+    BI_CLI_FORMAT(text, format);
     append_line(page, text);
 }
 

@@ -182,11 +182,7 @@ void bi_top_window_draw_header(struct top *top)
 
 void bi_top_window_note(struct top *top, enum style style, const char *format, ...)
 {
-    va_list args;
-
-    va_start(args, format);
-    vsnprintf(top->note, sizeof(top->note), format, args);
-    va_end(args);
+    BI_CLI_FORMAT(top->note, format);
     top->note_style = style;
     top->note_expires_us = bi_clock_boot() + BI_TOP_NOTE_US;
     top->needs_redraw = true;
@@ -196,13 +192,10 @@ void bi_top_window_ask(struct top *top, enum prompt_kind kind,
                        void (*on_answer)(struct top *top, bool yes), const char *format, ...)
 {
     struct prompt *prompt = &top->prompt;
-    va_list args;
 
     assert(kind != PROMPT_NONE && prompt->kind == PROMPT_NONE);
     *prompt = (struct prompt){.kind = kind, .on_answer = on_answer};
-    va_start(args, format);
-    vsnprintf(prompt->question, sizeof(prompt->question), format, args);
-    va_end(args);
+    BI_CLI_FORMAT(prompt->question, format);
     top->needs_redraw = true;
 }
 
