@@ -227,7 +227,7 @@ static void verify_reopened(struct local *local, const struct bi_batch *batch)
     /* Ops that were rolled back complete now: the comparison may take long. */
     bi_local_unlock(local);
     local->store->reopened = false;
-    int code = bi_maintenance_verify_batch(local, batch, error);
+    int code = bi_store_verify_batch(local, batch, error);
 
     int64_t now = bi_clock_boot();
     if (code == BIDE_OK)
@@ -250,7 +250,7 @@ static void verify_reopened(struct local *local, const struct bi_batch *batch)
                  "%.60s cannot be compared (%.60s); it is tried again", bi_local_store_name(local),
                  error);
     else
-        bi_maintenance_request_verify(local);
+        bi_store_verify_request(local);
 }
 
 /* The outcome of a commit is unknown. Completes the held ops with BIDE_EUNKNOWN and rejects new ops

@@ -17,7 +17,8 @@
  *     rollback.c       undoing a failed commit, and the ops that wait for that
  *     body_reader.c    the reader thread: bodies, and jobs that are named before they are loaded
  *     recovery.c       the maintenance thread: loads stored jobs; the ops that wait for that
- *     maintenance.c    then, on the same thread: backups, checks, verification
+ *     maintenance.c    then, on the same thread: backups and checks
+ *     store_verify.c   and the comparison of the store with the core
  *     lock_stats.c     only with -Dlock_stats=true: how long the lock is held
  *
  * The path of an op. bi_local_submit() runs it under the lock: it is rejected, or it waits for a
@@ -111,7 +112,7 @@ struct rollback {
     struct op_fifo waiting; /* ops that were submitted meanwhile, in order */
 };
 
-/* The progress of a comparison of all stored jobs with the core; see maintenance.c. */
+/* The progress of a comparison of all stored jobs with the core; see store_verify.c. */
 struct verification {
     uint64_t after;       /* rows up to this id are compared, */
     bool rows_done;       /* or all rows; */
@@ -214,7 +215,7 @@ struct local {
     pthread_cond_t reader_work; /* the reader thread waits for it */
     pthread_t reader_thread;
 
-    /* recovery.c, maintenance.c */
+    /* recovery.c, maintenance.c, store_verify.c */
     struct recovery recovery;
     struct op_fifo maintenance_ops; /* backups and checks */
     bide_op *active_maintenance_op; /* the one that is being executed, unless it was abandoned */
@@ -442,15 +443,21 @@ bool bi_maintenance_cancel(struct local *local, bide_op *op);
  * hang on the disk of the copy for long. The store must have been told to stop the backup: it
  * removes the copy. Does nothing if no backup is being executed. */
 void bi_maintenance_abandon_backup(struct local *local, int code);
+
+/* ---- store_verify.c ---- */
+
 /* Compares the rows of the jobs of a batch with the core. A difference sets `diverged`. BIDE_OK, or
  * the code of a store that cannot be read now. Without the lock. */
-int bi_maintenance_verify_batch(struct local *local, const struct bi_batch *batch, char *error);
+int bi_store_verify_batch(struct local *local, const struct bi_batch *batch, char *error);
 /* Schedules a comparison of all rows while the queue serves. */
-void bi_maintenance_request_verify(struct local *local);
+void bi_store_verify_request(struct local *local);
 /* When that comparison begins or continues; BI_NEVER: there is none. */
-int64_t bi_maintenance_next_due(const struct local *local);
+int64_t bi_store_verify_next_due(const struct local *local);
 /* Compares one slice. On the maintenance thread, without the lock. */
-void bi_maintenance_verify_slice(struct local *local);
+void bi_store_verify_continue(struct local *local);
+/* Compares everything for a check. A diverged queue serves again if there are no differences.
+ * Without the lock. */
+void bi_store_verify_check(struct local *local, bide_check_report *report);
 
 #ifdef BIDE_LOCK_STATS
 #include "local/lock_stats.h"

@@ -675,8 +675,8 @@ void *bi_recovery_run(void *arg)
     bi_local_lock(local);
     while (!local->closing) {
         bide_op *op = bi_maintenance_pop(local);
-        if (op == NULL && bi_maintenance_next_due(local) > bi_clock_boot()) {
-            bi_local_wait_until(local, &local->maintenance_work, bi_maintenance_next_due(local));
+        if (op == NULL && bi_store_verify_next_due(local) > bi_clock_boot()) {
+            bi_local_wait_until(local, &local->maintenance_work, bi_store_verify_next_due(local));
             continue;
         }
 
@@ -685,7 +685,7 @@ void *bi_recovery_run(void *arg)
             continue;
         }
         pthread_mutex_unlock(&local->lock);
-        bi_maintenance_verify_slice(local);
+        bi_store_verify_continue(local);
         bi_local_lock(local);
     }
 
