@@ -17,6 +17,7 @@
  */
 #include "local/local_internal.h"
 #include "util/clock.h"
+#include "util/thread.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -353,7 +354,7 @@ static void run_batch(struct local *local)
     read_bodies(local, &batch);
     log_unreadable(local, &batch);
     if (batch.failed)
-        bi_wakeup_sleep_ms(READ_RETRY_MS);
+        bi_thread_sleep_ms(READ_RETRY_MS);
 
     bi_local_lock(local);
     /* From now on a rollback finds no batch: the lock is held until all its ops have been

@@ -338,8 +338,8 @@ static void finish_commit(struct local *local, struct bi_batch *batch, int code,
 
     bi_local_wake_threads(local);
     /* Slices stop at a backlog limit. This commit may have reduced the backlog. */
-    if (bi_timer_thread_can_run_slice(local))
-        bi_wakeup_notify(&local->wakeup);
+    if (bi_sliced_op_can_run(local))
+        bi_timer_thread_notify(&local->wakeup);
     bi_local_unlock(local);
 
     if (failures > 0 && code == BIDE_OK)
@@ -508,7 +508,7 @@ static void quarantine_one(struct local *local)
 static void back_off(struct local *local)
 {
     pthread_mutex_unlock(&local->lock);
-    bi_wakeup_sleep_ms(RETRY_MS);
+    bi_thread_sleep_ms(RETRY_MS);
     bi_local_lock(local);
 }
 

@@ -433,7 +433,7 @@ static int run_admitted(struct local *local, bide_op *op, struct bi_now *now)
     int code = bi_core_run(local->core, op, *now);
 
     if (code == BI_AGAIN) {
-        code = bi_timer_thread_add_sliced(local, op);
+        code = bi_sliced_op_add(local, op);
         *now = bi_local_now(local);
     }
 
@@ -512,11 +512,11 @@ static void arm_wakeup(struct local *local)
     if (local->rollback.running)
         return;
     struct bi_now next = bi_core_next_deadline(local->core);
-    bi_wakeup_arm(&local->wakeup, next.mono, next.wall);
-    bi_wakeup_arm_exact(&local->wakeup, bi_core_next_timeout(local->core));
+    bi_timer_thread_arm(&local->wakeup, next.mono, next.wall);
+    bi_timer_thread_arm_exact(&local->wakeup, bi_core_next_timeout(local->core));
 
     if (bi_core_unserved(local->core))
-        bi_wakeup_notify(&local->wakeup);
+        bi_timer_thread_notify(&local->wakeup);
 }
 
 static void wake_commit_thread(struct local *local)
@@ -723,7 +723,7 @@ static void free_local(struct local *local)
     bi_alloc_deferred_free(bi_alloc_deferred_take(&local->freed));
     local->store->ops->close(local->store);
 
-    bi_wakeup_done(&local->wakeup);
+    bi_timer_thread_close_wakeup(&local->wakeup);
     for (size_t i = 0; i < CONDITIONS; i++)
         pthread_cond_destroy(condition_at(local, i));
     pthread_mutex_destroy(&local->lock);
@@ -745,7 +745,7 @@ static void wake_all(struct local *local)
     pthread_cond_broadcast(&local->commit_work);
     pthread_cond_broadcast(&local->reader_work);
     pthread_cond_broadcast(&local->maintenance_work);
-    bi_wakeup_notify(&local->wakeup);
+    bi_timer_thread_notify(&local->wakeup);
 }
 
 static int start_threads(struct local *local, char *error)
@@ -763,8 +763,8 @@ static int start_threads(struct local *local, char *error)
     size_t wanted = local->persistent ? 4 : 1;
     size_t started = 0;
 
-    bool alarmed = bi_wakeup_init(&local->wakeup, options->ticker_min_ms * 1000,
-                                  options->ticker_max_ms * 1000);
+    bool alarmed = bi_timer_thread_open_wakeup(&local->wakeup, options->ticker_min_ms * 1000,
+                                               options->ticker_max_ms * 1000);
     while (alarmed && started < wanted &&
            bi_thread_start(threads[started].thread, threads[started].run, local))
         started++;
@@ -815,7 +815,7 @@ static void init_local(struct local *local, const struct backend_context *contex
     local->maintain_at =
         store->ops->maintain == NULL ? BI_NEVER : bi_clock_boot() + FIRST_MAINTAIN_US;
 
-    bi_wakeup_clear(&local->wakeup);
+    bi_timer_thread_clear_wakeup(&local->wakeup);
     init_lock(&local->lock);
     pthread_mutex_init(&local->turnstile, NULL);
     for (size_t i = 0; i < CONDITIONS; i++)
@@ -895,7 +895,7 @@ static bool end_leases(struct local *local)
                !bi_store_past_deadline(local->store)) {
             pthread_cond_signal(&local->commit_work);
             pthread_mutex_unlock(&local->lock);
-            bi_wakeup_sleep_ms(1);
+            bi_thread_sleep_ms(1);
             bi_local_lock(local);
         }
     }
@@ -911,7 +911,7 @@ static void wait_for_commits(struct local *local, int64_t until)
            !local->unverified && !bi_store_past_deadline(local->store) && bi_clock_boot() < until) {
         pthread_cond_signal(&local->commit_work);
         bi_local_unlock(local);
-        bi_wakeup_sleep_ms(1);
+        bi_thread_sleep_ms(1);
         bi_local_lock(local);
     }
 }
@@ -956,7 +956,7 @@ void bi_local_close(struct backend *backend)
     local->closing = true;
     local->store->stopping = true;
 
-    bi_timer_thread_close(local);
+    bi_sliced_op_close_all(local);
     bi_recovery_close(local);
     bi_maintenance_abandon_backup(local, BIDE_CLOSED);
     bool backs_up = local->backup_running;

@@ -11,8 +11,8 @@
  *
  *     local_backends.c memory: and sqlite:PATH, the two backends
  *     local.c          the lock, the clocks, running ops, opening and closing
- *     wakeup.c         the sleep of the timer thread
- *     timer_thread.c   the timer thread: deadlines, and kick and purge in slices
+ *     timer_thread.c   the timer thread: deadlines, and its sleep until the next one
+ *     sliced_op.c      kick and purge in slices, on the timer thread
  *     commit.c         the commit thread, and the ops that are held for a commit
  *     rollback.c       undoing a failed commit, and the ops that wait for that
  *     body_reader.c    the reader thread: bodies, and jobs that are named before they are loaded
@@ -142,7 +142,7 @@ struct turns {
  * is on the boot-time clock, the other on the wall clock; the latter also wakes when the wall clock
  * is set. A caller that brings an earlier deadline arms the timer itself, without waking the thread.
  */
-struct bi_wakeup {
+struct wakeup {
     int boot_fd, wall_fd, notify_fd;
     int64_t boot_at, wall_at; /* when the timers fire; INT64_MAX: not armed */
     int64_t min, max;         /* the shortest and longest sleep (0: no limit), us */
@@ -169,7 +169,7 @@ struct local {
     bool closing;
     int64_t wall_offset;    /* wall clock minus boot-time clock */
     int64_t wall_offset_at; /* when it was last checked */
-    struct bi_wakeup wakeup;
+    struct wakeup wakeup;
     pthread_t timer_thread;
 
     /* commit.c */
@@ -300,53 +300,54 @@ void bi_local_pause(struct local *local, pthread_cond_t *condition, const bool *
 
 /* The argument of each thread function is the struct local. */
 
-/* ---- wakeup.c ---- */
+/* ---- timer_thread.c ---- */
 
 /* arm, arm_exact and reset are called under the lock, notify with or without it, wait by the timer
  * thread only. */
 
-/* Initializes without descriptors, so that bi_wakeup_done() is safe before bi_wakeup_init(). */
-void bi_wakeup_clear(struct bi_wakeup *wakeup);
-/* False on failure, with errno set. bi_wakeup_done() closes what was opened. */
-bool bi_wakeup_init(struct bi_wakeup *wakeup, int64_t min, int64_t max);
-void bi_wakeup_done(struct bi_wakeup *wakeup);
+/* Initializes without descriptors, so that bi_timer_thread_close_wakeup() is safe before bi_timer_thread_open_wakeup(). */
+void bi_timer_thread_clear_wakeup(struct wakeup *wakeup);
+/* False on failure, with errno set. bi_timer_thread_close_wakeup() closes what was opened. */
+bool bi_timer_thread_open_wakeup(struct wakeup *wakeup, int64_t min, int64_t max);
+void bi_timer_thread_close_wakeup(struct wakeup *wakeup);
 
 /* Wakes the thread at these times, unless it wakes earlier anyway, but not before the shortest
  * sleep is over. */
-void bi_wakeup_arm(struct bi_wakeup *wakeup, int64_t boot, int64_t wall);
+void bi_timer_thread_arm(struct wakeup *wakeup, int64_t boot, int64_t wall);
 
 /* Wakes the thread at a time of the boot-time clock, regardless of the shortest sleep. */
-void bi_wakeup_arm_exact(struct bi_wakeup *wakeup, int64_t boot);
+void bi_timer_thread_arm_exact(struct wakeup *wakeup, int64_t boot);
 
 /* Forgets the armed times, because the timer thread is awake, and begins a new shortest sleep. */
-void bi_wakeup_reset(struct bi_wakeup *wakeup, int64_t boot, int64_t wall);
+void bi_timer_thread_reset_wakeup(struct wakeup *wakeup, int64_t boot, int64_t wall);
 
 /* Wakes the thread now. If it is awake, its next wait returns at once. */
-void bi_wakeup_notify(struct bi_wakeup *wakeup);
+void bi_timer_thread_notify(struct wakeup *wakeup);
 
 /* Sleeps until a timer fires, the wall clock is set, or the thread is notified. */
-void bi_wakeup_wait(struct bi_wakeup *wakeup);
-
-void bi_wakeup_sleep_ms(int ms);
-
-/* ---- timer_thread.c ---- */
+void bi_timer_thread_sleep(struct wakeup *wakeup);
 
 void *bi_timer_thread_run(void *arg);
-/* Continues a kick or purge that needs more slices: in the background, or in the calling thread if
- * the op cannot wait. Then the lock is released between slices. */
-int bi_timer_thread_add_sliced(struct local *local, bide_op *op);
-/* Whether there is a sliced op and the commit backlog allows a slice. */
-bool bi_timer_thread_can_run_slice(const struct local *local);
 /* Fires a bounded number of due events. True if more are due. */
 bool bi_timer_thread_tick(struct local *local, struct bi_now now);
 /* Called between two ops of a list: yields the lock if the core has done much work since *work, the
  * value of bi_core_work() at the last yield. */
 void bi_timer_thread_yield_lock(struct local *local, uint64_t *work, struct bi_now *now);
+
+/* ---- sliced_op.c ---- */
+
+/* Continues a kick or purge that needs more slices: in the background, or in the calling thread if
+ * the op cannot wait. Then the lock is released between slices. */
+int bi_sliced_op_add(struct local *local, bide_op *op);
+/* Whether there is a sliced op and the commit backlog allows a slice. */
+bool bi_sliced_op_can_run(const struct local *local);
+/* Runs one slice of a sliced op; true if there is more to do. */
+bool bi_sliced_op_run(struct local *local, struct bi_now now);
 /* Fails the sliced ops of which a part was rolled back. This function and its like below stop at a
  * time of the boot-time clock; true if there is more to do. */
-bool bi_timer_thread_fail_sliced(struct local *local, int code, const char *error, int64_t until);
+bool bi_sliced_op_fail(struct local *local, int code, const char *error, int64_t until);
 /* Ends all sliced ops with BIDE_CLOSED. */
-void bi_timer_thread_close(struct local *local);
+void bi_sliced_op_close_all(struct local *local);
 
 /* ---- commit.c ---- */
 

@@ -22,6 +22,7 @@
 #include "op/op_args.h"
 #include "util/clock.h"
 #include "util/message.h"
+#include "util/thread.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -597,7 +598,7 @@ static void trim_results(struct local *local)
         bi_local_unlock(local);
 
         if (backlogged)
-            bi_wakeup_sleep_ms(1);
+            bi_thread_sleep_ms(1);
     }
 }
 
@@ -611,7 +612,7 @@ static void finish_recovery(struct local *local)
          * All jobs are loaded by now: the reader thread has nothing to read for them. */
         while (local->fetch_count > 0 && !local->closing) {
             bi_local_unlock(local);
-            bi_wakeup_sleep_ms(1);
+            bi_thread_sleep_ms(1);
             bi_local_lock(local);
         }
 

@@ -74,7 +74,7 @@ static void yield_lock(struct local *local)
 
 /* Each returns true if there is more to do. */
 typedef bool (*fail_slice_fn)(struct local *local, int code, const char *error, int64_t until);
-static const fail_slice_fn fail_slices[] = {bi_timer_thread_fail_sliced, bi_body_reader_fail,
+static const fail_slice_fn fail_slices[] = {bi_sliced_op_fail, bi_body_reader_fail,
                                             bi_commit_fail_held};
 
 /* Fails all ops that depend on changes which are not durable. */
@@ -113,5 +113,5 @@ void bi_rollback_run(struct local *local, bool roll_back, int code, const char *
     if (local->blocked_callers > 0)
         pthread_cond_broadcast(&local->below_limit);
     /* The timer thread runs the waiting ops, and the next deadline may have changed. */
-    bi_wakeup_notify(&local->wakeup);
+    bi_timer_thread_notify(&local->wakeup);
 }

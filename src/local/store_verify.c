@@ -19,6 +19,7 @@
 #include "local/local_internal.h"
 #include "util/clock.h"
 #include "util/message.h"
+#include "util/thread.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -95,7 +96,7 @@ static int probe_job(struct probe *probe, char *error)
 
     for (int i = 0; i < PROBE_TRIES && !local->store->stopping; i++) {
         if (i > 0)
-            bi_wakeup_sleep_ms(failures > 0 ? PROBE_READ_RETRY_MS : PROBE_RETRY_MS);
+            bi_thread_sleep_ms(failures > 0 ? PROBE_READ_RETRY_MS : PROBE_RETRY_MS);
 
         bi_local_lock(local);
         probe->committed = bi_journal_committed_batch(local->core);

@@ -1,18 +1,27 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * timer_thread - fires due deadlines, and continues long ops a slice at a time: kick, purge, check
- * (of a store that is not persistent), and the ops that waited for a rollback.
+ * timer_thread - fires due deadlines, and sleeps until the next one: the timerfds of both clocks,
+ * and what happens when the wall clock is set.
  *
- * Deadlines wait for nothing: leases, delays and timeouts fire regardless of the commit backlog.
- * Slices stop when the store falls behind, so that the number of uncommitted changes stays bounded.
+ * The thread also continues the ops that wait for it: sliced ops (sliced_op.c), and those that
+ * waited for a rollback. Deadlines wait for nothing: leases, delays and timeouts fire regardless of
+ * the commit backlog.
  */
 #include "local/local_internal.h"
-#include "op/op_result.h"
-#include "util/clock.h"
+#include "util/thread.h"
 
 #include <assert.h>
+#include <poll.h>
 #include <sched.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/timerfd.h>
 #include <time.h>
+#include <unistd.h>
+
+#ifndef TFD_TIMER_CANCEL_ON_SET
+#define TFD_TIMER_CANCEL_ON_SET (1 << 1)
+#endif
 
 /* Events that one tick fires before the lock is yielded. */
 #define TICK_BUDGET 512
@@ -21,15 +30,107 @@
 /* The pause after a slice of a check, which is less urgent than a kick. It leaves about half of the
  * lock's time to other threads. */
 #define CHECK_PAUSE_NS 100000
-/* Uncommitted changes above which slices stop: other ops are held until all changes before theirs
- * are committed. */
-#define SLICE_BACKLOG 2000
 
-bool bi_timer_thread_can_run_slice(const struct local *local)
+/* ---- sleeping ---- */
+
+void bi_timer_thread_clear_wakeup(struct wakeup *wakeup)
 {
-    return local->sliced.head != NULL &&
-           (!local->persistent || bi_journal_backlog(local->core) <= SLICE_BACKLOG);
+    memset(wakeup, 0, sizeof(*wakeup));
+    wakeup->boot_fd = wakeup->wall_fd = wakeup->notify_fd = -1;
+    wakeup->boot_at = wakeup->wall_at = INT64_MAX;
 }
+
+bool bi_timer_thread_open_wakeup(struct wakeup *wakeup, int64_t min, int64_t max)
+{
+    assert(min >= 0 && max >= 0);
+    bi_timer_thread_clear_wakeup(wakeup);
+    wakeup->min = min;
+    wakeup->max = max;
+    wakeup->boot_fd = timerfd_create(CLOCK_BOOTTIME, TFD_NONBLOCK | TFD_CLOEXEC);
+    wakeup->wall_fd = timerfd_create(CLOCK_REALTIME, TFD_NONBLOCK | TFD_CLOEXEC);
+    wakeup->notify_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    return wakeup->boot_fd >= 0 && wakeup->wall_fd >= 0 && wakeup->notify_fd >= 0;
+}
+
+void bi_timer_thread_close_wakeup(struct wakeup *wakeup)
+{
+    const int fds[] = {wakeup->boot_fd, wakeup->wall_fd, wakeup->notify_fd};
+    for (int i = 0; i < 3; i++)
+        if (fds[i] >= 0)
+            close(fds[i]);
+}
+
+static void set_timer(int fd, int flags, int64_t at)
+{
+    /* A time of 0 would disarm the timer. One in the past fires at once. */
+    if (at < 1)
+        at = 1;
+    struct itimerspec when = {
+        .it_value = {.tv_sec = (time_t)(at / 1000000), .tv_nsec = (at % 1000000) * 1000}};
+    timerfd_settime(fd, TFD_TIMER_ABSTIME | flags, &when, NULL);
+}
+
+void bi_timer_thread_arm_exact(struct wakeup *wakeup, int64_t boot)
+{
+    /* One system call only if the time is earlier: most calls find a timer that is armed
+     * already. */
+    if (boot >= wakeup->boot_at)
+        return;
+    wakeup->boot_at = boot;
+    set_timer(wakeup->boot_fd, 0, boot);
+}
+
+void bi_timer_thread_arm(struct wakeup *wakeup, int64_t boot, int64_t wall)
+{
+    bi_timer_thread_arm_exact(wakeup,
+                              boot < wakeup->boot_not_before ? wakeup->boot_not_before : boot);
+
+    if (wall < wakeup->wall_not_before)
+        wall = wakeup->wall_not_before;
+    if (wall < wakeup->wall_at) {
+        wakeup->wall_at = wall;
+        /* Setting the wall clock forwards makes deadlines due: the timer is then cancelled, which
+         * wakes the thread. */
+        set_timer(wakeup->wall_fd, TFD_TIMER_CANCEL_ON_SET, wall);
+    }
+}
+
+void bi_timer_thread_reset_wakeup(struct wakeup *wakeup, int64_t boot, int64_t wall)
+{
+    /* The timers themselves are not disarmed. A stale one costs one spurious wakeup. */
+    wakeup->boot_at = wakeup->wall_at = INT64_MAX;
+    wakeup->boot_not_before = wakeup->min == 0 ? 0 : boot + wakeup->min;
+    wakeup->wall_not_before = wakeup->min == 0 ? 0 : wall + wakeup->min;
+    if (wakeup->max != 0)
+        bi_timer_thread_arm(wakeup, boot + wakeup->max, INT64_MAX);
+}
+
+void bi_timer_thread_notify(struct wakeup *wakeup)
+{
+    BI_NO_CANCEL;
+    uint64_t one = 1;
+    ssize_t written = write(wakeup->notify_fd, &one, sizeof(one));
+    (void)written; /* EAGAIN: the counter is at its maximum, so the descriptor is readable */
+}
+
+void bi_timer_thread_sleep(struct wakeup *wakeup)
+{
+    assert(wakeup->boot_fd >= 0 && wakeup->wall_fd >= 0 && wakeup->notify_fd >= 0);
+    struct pollfd fds[3] = {{.fd = wakeup->boot_fd, .events = POLLIN},
+                            {.fd = wakeup->wall_fd, .events = POLLIN},
+                            {.fd = wakeup->notify_fd, .events = POLLIN}};
+
+    if (poll(fds, 3, -1) <= 0)
+        return;
+
+    for (int i = 0; i < 3; i++) {
+        uint64_t count;
+        if (fds[i].revents != 0 && read(fds[i].fd, &count, sizeof(count)) < 0)
+            continue; /* ECANCELED: the wall clock was set, and to be awake is enough */
+    }
+}
+
+/* ---- deadlines ---- */
 
 bool bi_timer_thread_tick(struct local *local, struct bi_now now)
 {
@@ -52,103 +153,6 @@ void bi_timer_thread_yield_lock(struct local *local, uint64_t *work, struct bi_n
     *work = bi_core_work(local->core);
 }
 
-/* ---- sliced ops ---- */
-
-int bi_timer_thread_add_sliced(struct local *local, bide_op *op)
-{
-    assert((op->private_.flags & (BI_SLICING | BI_SLICING_CHECK)) != 0);
-    if (bi_local_can_wait(op)) {
-        bi_op_fifo_push(&local->sliced, op);
-        bi_wakeup_notify(&local->wakeup);
-        return BIDE_PENDING;
-    }
-
-    /* The op cannot complete later, so the calling thread runs all slices itself. */
-    int code = BI_AGAIN;
-    while (code == BI_AGAIN) {
-        bi_local_wake_threads(local);
-        bi_local_unlock(local); /* deliver the waiting ops that the slice has served */
-        sched_yield();
-        bi_local_lock(local);
-
-        if (local->closing) {
-            bi_slice_abandon(local->core, op);
-            return bi_local_reject(op, BIDE_CLOSED, NULL);
-        }
-
-        code = bi_core_run(local->core, op, bi_local_now(local));
-    }
-    return code;
-}
-
-/* Sliced ops that are examined under one hold of the lock. */
-#define SLICED_SCAN_MAX 16
-
-/* Removes and returns the first sliced op that need not wait for a commit. The ops before it move
- * to the end. finish_commit() wakes the timer thread, which then examines them again. */
-static bide_op *next_sliced(struct local *local)
-{
-    for (int i = 0; i < SLICED_SCAN_MAX; i++) {
-        bide_op *op = bi_op_fifo_pop(&local->sliced);
-        if (op == NULL || !bi_slice_needs_commit(local->core, op))
-            return op;
-        bi_op_fifo_push(&local->sliced, op);
-    }
-    return NULL;
-}
-
-/* Runs one slice of a sliced op; true if there is more to do. */
-static bool run_slice(struct local *local, struct bi_now now)
-{
-    bide_op *op = bi_timer_thread_can_run_slice(local) ? next_sliced(local) : NULL;
-    if (op == NULL)
-        return false;
-
-    int code = bi_core_run(local->core, op, now);
-    /* To the end of the list: sliced ops share the time round-robin. */
-    if (code == BI_AGAIN)
-        bi_op_fifo_push(&local->sliced, op);
-    else
-        bi_local_reply(local, op, code);
-
-    return bi_timer_thread_can_run_slice(local);
-}
-
-bool bi_timer_thread_fail_sliced(struct local *local, int code, const char *error, int64_t until)
-{
-    assert(local->rollback.running && code != BIDE_OK);
-    bide_op *op;
-
-    while ((op = bi_op_fifo_pop(&local->rollback.sliced)) != NULL) {
-        if (bi_commit_must_hold(local, op)) {
-            /* Some of its slices were rolled back. The result retains the count of what is
-             * durable. */
-            bi_slice_abandon(local->core, op);
-            bi_slice_roll_back_count(local->core, op);
-            op->private_.status = BIDE_OK;
-            bi_op_result_discard(op, code, error);
-            bi_op_fifo_push(&local->completed, op);
-        } else {
-            bi_op_fifo_push(&local->sliced, op);
-        }
-
-        if (bi_clock_boot() >= until)
-            break;
-    }
-
-    return local->rollback.sliced.head != NULL;
-}
-
-void bi_timer_thread_close(struct local *local)
-{
-    assert(local->closing);
-    bide_op *op;
-    while ((op = bi_op_fifo_pop(&local->sliced)) != NULL) {
-        bi_slice_abandon(local->core, op);
-        bi_local_reply(local, op, bi_local_reject(op, BIDE_CLOSED, NULL));
-    }
-}
-
 /* ---- the thread ---- */
 
 void *bi_timer_thread_run(void *arg)
@@ -162,13 +166,13 @@ void *bi_timer_thread_run(void *arg)
 
         struct bi_now now = bi_local_now(local);
         bool more = bi_timer_thread_tick(local, now);
-        more |= run_slice(local, now);
+        more |= bi_sliced_op_run(local, now);
         more |= bi_rollback_run_waiting(local);
 
         bool is_check = bi_core_is_checking(local->core, local->sliced.head);
         /* Reset before the timers are armed: from now on a caller with an earlier deadline arms the
          * timerfd itself and need not wake this thread. */
-        bi_wakeup_reset(&local->wakeup, now.mono, now.wall);
+        bi_timer_thread_reset_wakeup(&local->wakeup, now.mono, now.wall);
         bi_local_wake_threads(local);
         bi_local_unlock(local);
 
@@ -177,7 +181,7 @@ void *bi_timer_thread_run(void *arg)
         else if (more)
             sched_yield();
         else
-            bi_wakeup_wait(&local->wakeup);
+            bi_timer_thread_sleep(&local->wakeup);
     }
 
     /* The queue closes: this rejects the ops that wait for a rollback. */

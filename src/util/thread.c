@@ -5,6 +5,7 @@
 #include "util/clock.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <time.h>
 
@@ -74,4 +75,9 @@ void bi_thread_cond_init(pthread_cond_t *condition)
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     pthread_cond_init(condition, &attributes);
     pthread_condattr_destroy(&attributes);
+}
+
+void bi_thread_sleep_ms(int ms)
+{
+    poll(NULL, 0, ms);
 }

@@ -34,6 +34,8 @@ static inline void bi_thread_restore_cancel(const int *before)
     pthread_setcancelstate(*before, NULL);
 }
 
+void bi_thread_sleep_ms(int ms);
+
 /* Joins a thread that ends within this time. False: it has not ended, and is still to be joined. */
 bool bi_thread_join_within(pthread_t thread, int64_t us);
 
