@@ -28,39 +28,17 @@ bool bi_calendar_break_down(const struct zone *zone, int64_t at_s, struct tm *tm
     return true;
 }
 
-bool bi_calendar_from_epoch(const struct zone *zone, int64_t at_s, struct civil *civil,
-                            int *weekday)
+/* Converts calendar time as if it were UTC. By value, because timegm() normalizes its argument. */
+static int64_t to_utc(struct tm tm)
 {
-    struct tm tm;
-    if (!bi_calendar_break_down(zone, at_s, &tm))
-        return false;
-
-    *civil = (struct civil){tm.tm_year + 1900, tm.tm_mon + 1, tm.tm_mday,
-                            tm.tm_hour,        tm.tm_min,     tm.tm_sec};
-    *weekday = tm.tm_wday;
-    return true;
-}
-
-/* Converts calendar time as if it were UTC. */
-static int64_t to_utc(const struct civil *civil)
-{
-    struct tm tm = {
-        .tm_year = civil->year - 1900,
-        .tm_mon = civil->month - 1,
-        .tm_mday = civil->day,
-        .tm_hour = civil->hour,
-        .tm_min = civil->minute,
-        .tm_sec = civil->second,
-    };
     return timegm(&tm);
 }
 
-struct civil bi_calendar_add_days(const struct civil *civil, int days)
+struct tm bi_calendar_add_days(const struct tm *tm, int days)
 {
-    static const struct zone utc = {.fixed = true};
-    struct civil later = *civil;
-    int weekday;
-    bi_calendar_from_epoch(&utc, to_utc(civil) + days * DAY_S, &later, &weekday);
+    struct tm later = *tm;
+    later.tm_mday += days;
+    timegm(&later); /* normalizes the date, and sets the day of the week */
     return later;
 }
 
@@ -78,17 +56,16 @@ static bool has_zone_name(const struct zone *zone, int64_t at_s)
                                   strcasecmp(tm.tm_zone, zone->name) == 0);
 }
 
-static bool is_shown_at(const struct zone *zone, int64_t at_s, const struct civil *civil)
+static bool is_shown_at(const struct zone *zone, int64_t at_s, const struct tm *tm)
 {
-    struct civil shown;
-    int weekday;
-    return bi_calendar_from_epoch(zone, at_s, &shown, &weekday) && to_utc(&shown) == to_utc(civil);
+    struct tm shown;
+    return bi_calendar_break_down(zone, at_s, &shown) && to_utc(shown) == to_utc(*tm);
 }
 
-enum bi_calendar_result bi_calendar_to_epoch(const struct zone *zone, const struct civil *civil,
+enum bi_calendar_result bi_calendar_to_epoch(const struct zone *zone, const struct tm *tm,
                                              int64_t from_s, int64_t *at_s)
 {
-    int64_t utc = to_utc(civil);
+    int64_t utc = to_utc(*tm);
     /* At most one clock change lies between the two: one of the offsets applies to the time. */
     int64_t before = offset_at(zone, utc - DAY_S), after = offset_at(zone, utc + DAY_S);
 
@@ -101,7 +78,7 @@ enum bi_calendar_result bi_calendar_to_epoch(const struct zone *zone, const stru
     /* The second candidate counts only if the first one is before from_s or has another name. */
     for (int i = 0; i < 2 && (found != BI_CALENDAR_FOUND || *at_s < from_s); i++) {
         /* In a gap neither candidate converts back to the same time. */
-        if (!is_shown_at(zone, candidates[i], civil))
+        if (!is_shown_at(zone, candidates[i], tm))
             continue;
         if (has_zone_name(zone, candidates[i])) {
             found = BI_CALENDAR_FOUND;
@@ -113,25 +90,23 @@ enum bi_calendar_result bi_calendar_to_epoch(const struct zone *zone, const stru
     return found;
 }
 
-enum bi_calendar_result bi_calendar_day_start(const struct zone *zone, const struct civil *civil,
+enum bi_calendar_result bi_calendar_day_start(const struct zone *zone, const struct tm *tm,
                                               int64_t *at_s)
 {
-    struct civil day = {.year = civil->year, .month = civil->month, .day = civil->day}, shown;
-    int64_t utc = to_utc(&day), low = utc - 2 * DAY_S, high = utc + 2 * DAY_S;
-    int weekday;
+    struct tm day = {.tm_year = tm->tm_year, .tm_mon = tm->tm_mon, .tm_mday = tm->tm_mday}, shown;
+    int64_t utc = to_utc(day), low = utc - 2 * DAY_S, high = utc + 2 * DAY_S;
 
     /* Where clocks change at midnight a day may begin at 1:00. So its beginning is found by
      * bisection: the first second whose calendar time is not before 0:00. */
     while (low + 1 < high) {
         int64_t middle = low + (high - low) / 2;
-        if (bi_calendar_from_epoch(zone, middle, &shown, &weekday) && to_utc(&shown) < utc)
+        if (bi_calendar_break_down(zone, middle, &shown) && to_utc(shown) < utc)
             low = middle;
         else
             high = middle;
     }
 
     *at_s = high;
-    if (!bi_calendar_from_epoch(zone, high, &shown, &weekday))
-        return BI_CALENDAR_SKIPPED;
-    return shown.day == day.day ? BI_CALENDAR_FOUND : BI_CALENDAR_SKIPPED;
+    bool exists = bi_calendar_break_down(zone, high, &shown) && shown.tm_mday == day.tm_mday;
+    return exists ? BI_CALENDAR_FOUND : BI_CALENDAR_SKIPPED;
 }

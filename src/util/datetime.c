@@ -19,9 +19,9 @@ enum day { DAY_NONE, DAY_DATE, DAY_RELATIVE, DAY_OF_WEEK };
 struct parser {
     const char *at; /* the rest of the text: lower case, no leading space */
     enum day day;
-    int day_offset;     /* DAY_RELATIVE: days from today; DAY_OF_WEEK: 0 is Sunday */
-    struct civil civil; /* the date of DAY_DATE; the time if has_time */
-    int ms;
+    int day_offset; /* DAY_RELATIVE: days from today; DAY_OF_WEEK: 0 is Sunday */
+    struct tm tm;   /* the date of DAY_DATE; the time if has_time */
+    int64_t ms;
     bool has_time, has_zone;
     struct zone zone;
     char *error; /* the problem of a part; "": none so far */
@@ -33,14 +33,9 @@ typedef bool part_parser(struct parser *parser);
 
 /* ---- words and numbers ---- */
 
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
-
 static bool is_word_char(char c)
 {
-    return is_digit(c) || (c >= 'a' && c <= 'z');
+    return bi_is_digit(c) || (c >= 'a' && c <= 'z');
 }
 
 /* Parses exactly this many digits. */
@@ -48,12 +43,12 @@ static bool parse_digits(const char *at, int count, int *number)
 {
     *number = 0;
     for (int i = 0; i < count; i++) {
-        if (!is_digit(at[i]))
+        if (!bi_is_digit(at[i]))
             return false;
         *number = *number * 10 + (at[i] - '0');
     }
     /* A longer run of digits is another number. */
-    return !is_digit(at[count]);
+    return !bi_is_digit(at[count]);
 }
 
 /* Consumes a whole word. */
@@ -71,23 +66,25 @@ static bool match_word(struct parser *parser, const char *word)
 
 static bool parse_date(struct parser *parser)
 {
-    struct civil *civil = &parser->civil;
     const char *at = parser->at;
-    if (!parse_digits(at, 4, &civil->year) || at[4] != '-' ||
-        !parse_digits(at + 5, 2, &civil->month) || at[7] != '-' ||
-        !parse_digits(at + 8, 2, &civil->day))
+    int year, month, day;
+    if (!parse_digits(at, 4, &year) || at[4] != '-' || !parse_digits(at + 5, 2, &month) ||
+        at[7] != '-' || !parse_digits(at + 8, 2, &day))
         return false;
 
-    int days = bi_calendar_month_days(civil->year, civil->month);
+    int days = bi_calendar_month_days(year, month);
     if (days == 0)
         return bi_errmsg_set(parser->error, "is not a valid date: the months are 01 to 12");
-    if (civil->day < 1 || civil->day > days)
-        return bi_errmsg_set(parser->error, "is not a valid date: %04d-%02d has %d days",
-                             civil->year, civil->month, days);
+    if (day < 1 || day > days)
+        return bi_errmsg_set(parser->error, "is not a valid date: %04d-%02d has %d days", year,
+                             month, days);
 
+    parser->tm.tm_year = year - 1900;
+    parser->tm.tm_mon = month - 1;
+    parser->tm.tm_mday = day;
     parser->at += 10;
     /* The T of ISO 8601, not the beginning of "today". */
-    if (parser->at[0] == 't' && is_digit(parser->at[1]))
+    if (parser->at[0] == 't' && bi_is_digit(parser->at[1]))
         parser->at++;
     parser->day = DAY_DATE;
     return true;
@@ -135,49 +132,31 @@ static bool parse_day(struct parser *parser)
 
 /* ---- times ---- */
 
-/* Parses the digits behind a point as milliseconds, rounded up; the result may be 1000. */
-static const char *parse_fraction(const char *at, int *ms)
-{
-    int scale = 1000;
-    bool inexact = false;
-    *ms = 0;
-    if (at[0] != '.' || !is_digit(at[1]))
-        return at;
-
-    for (at++; is_digit(*at); at++) {
-        scale /= 10;
-        *ms += scale * (*at - '0');
-        inexact = inexact || (scale == 0 && *at != '0');
-    }
-    *ms += inexact;
-    return at;
-}
-
 /* Consumes am or pm. With them 12 stands for 0. */
 static bool parse_am_pm(struct parser *parser, const char *at)
 {
-    struct civil *civil = &parser->civil;
+    struct tm *tm = &parser->tm;
     at += strspn(at, " ");
     bool pm = at[0] == 'p';
     if ((at[0] != 'a' && !pm) || at[1] != 'm' || is_word_char(at[2]))
         return false;
 
-    if (civil->hour < 1 || civil->hour > 12)
+    if (tm->tm_hour < 1 || tm->tm_hour > 12)
         return bi_errmsg_set(parser->error,
                              "is not a valid time: with am and pm the hours are 1 to 12");
-    civil->hour = civil->hour % 12 + (pm ? 12 : 0);
+    tm->tm_hour = tm->tm_hour % 12 + (pm ? 12 : 0);
     parser->at = at + 2;
     return true;
 }
 
 static bool check_time(struct parser *parser)
 {
-    const struct civil *civil = &parser->civil;
-    if (civil->hour == 24 && civil->minute == 0)
+    const struct tm *tm = &parser->tm;
+    if (tm->tm_hour == 24 && tm->tm_min == 0)
         return bi_errmsg_set(parser->error, "is not a valid time: 24:00 is 0:00 of the next day");
-    if (civil->hour > 23)
+    if (tm->tm_hour > 23)
         return bi_errmsg_set(parser->error, "is not a valid time: the hours are 0 to 23");
-    if (civil->minute > 59 || civil->second > 59)
+    if (tm->tm_min > 59 || tm->tm_sec > 59)
         return bi_errmsg_set(parser->error,
                              "is not a valid time: minutes and seconds are 00 to 59");
     return true;
@@ -186,21 +165,22 @@ static bool check_time(struct parser *parser)
 /* 18:30, 18:30:15.250, 9:00, 9am, 9:00 pm */
 static bool parse_clock(struct parser *parser)
 {
-    struct civil *civil = &parser->civil;
+    struct tm *tm = &parser->tm;
     const char *at = parser->at;
-    int size = is_digit(at[0]) && is_digit(at[1]) ? 2 : 1;
-    civil->minute = civil->second = parser->ms = 0;
-    if (!parse_digits(at, size, &civil->hour))
+    int size = bi_is_digit(at[0]) && bi_is_digit(at[1]) ? 2 : 1;
+    tm->tm_min = tm->tm_sec = 0;
+    parser->ms = 0;
+    if (!parse_digits(at, size, &tm->tm_hour))
         return false;
     at += size;
     if (parse_am_pm(parser, at))
         return true;
 
-    if (at[0] != ':' || !parse_digits(at + 1, 2, &civil->minute))
+    if (at[0] != ':' || !parse_digits(at + 1, 2, &tm->tm_min))
         return false;
     at += 3;
-    if (at[0] == ':' && parse_digits(at + 1, 2, &civil->second))
-        at = parse_fraction(at + 3, &parser->ms);
+    if (at[0] == ':' && parse_digits(at + 1, 2, &tm->tm_sec))
+        at = bi_duration_parse_fraction(at + 3, 1000, &parser->ms);
 
     /* Before am and pm, which change the hour. */
     if (!check_time(parser))
@@ -217,8 +197,9 @@ static bool parse_named_time(struct parser *parser)
     if (!noon && !match_word(parser, "midnight"))
         return false;
 
-    parser->civil.hour = noon ? 12 : 0;
-    parser->civil.minute = parser->civil.second = parser->ms = 0;
+    parser->tm.tm_hour = noon ? 12 : 0;
+    parser->tm.tm_min = parser->tm.tm_sec = 0;
+    parser->ms = 0;
     return true;
 }
 
@@ -309,15 +290,15 @@ static bool check_range(int64_t ms, int64_t *at_ms, char *error)
     return true;
 }
 
-static enum bi_calendar_result resolve(const struct parser *parser, const struct civil *civil,
+static enum bi_calendar_result resolve(const struct parser *parser, const struct tm *tm,
                                        int64_t from_s, int64_t *at_s)
 {
-    return parser->has_time ? bi_calendar_to_epoch(&parser->zone, civil, from_s, at_s)
-                            : bi_calendar_day_start(&parser->zone, civil, at_s);
+    return parser->has_time ? bi_calendar_to_epoch(&parser->zone, tm, from_s, at_s)
+                            : bi_calendar_day_start(&parser->zone, tm, at_s);
 }
 
 static bool set_resolve_error(const struct parser *parser, enum bi_calendar_result found,
-                              const struct civil *civil)
+                              const struct tm *tm)
 {
     if (found == BI_CALENDAR_OTHER_ZONE)
         return bi_errmsg_set(parser->error,
@@ -328,59 +309,58 @@ static bool set_resolve_error(const struct parser *parser, enum bi_calendar_resu
     return bi_errmsg_set(
         parser->error,
         "is not a valid time: on %04d-%02d-%02d the clocks go forward, and %02d:%02d is skipped",
-        civil->year, civil->month, civil->day, civil->hour, civil->minute);
+        tm->tm_year + 1900, tm->tm_mon + 1, tm->tm_mday, tm->tm_hour, tm->tm_min);
 }
 
 /* Resolves a known day. The result may be past. */
-static bool resolve_date(const struct parser *parser, const struct civil *civil, int64_t *at_s)
+static bool resolve_date(const struct parser *parser, const struct tm *tm, int64_t *at_s)
 {
     /* INT64_MIN: the first of a time that occurs twice, even if it is past. */
-    enum bi_calendar_result found = resolve(parser, civil, INT64_MIN, at_s);
-    return found == BI_CALENDAR_FOUND || set_resolve_error(parser, found, civil);
+    enum bi_calendar_result found = resolve(parser, tm, INT64_MIN, at_s);
+    return found == BI_CALENDAR_FOUND || set_resolve_error(parser, found, tm);
 }
 
 /* Resolves to the next time that is not past. Today's may be past, so the search goes on
  * beyond a week. */
-static bool resolve_next(const struct parser *parser, const struct civil *today, int weekday,
-                         int64_t from_s, int64_t *at_s)
+static bool resolve_next(const struct parser *parser, const struct tm *today, int64_t from_s,
+                         int64_t *at_s)
 {
     for (int day_offset = 0; day_offset <= 8; day_offset++) {
-        struct civil civil = bi_calendar_add_days(today, day_offset);
-        if (parser->day == DAY_OF_WEEK && (weekday + day_offset) % 7 != parser->day_offset)
+        struct tm tm = bi_calendar_add_days(today, day_offset);
+        if (parser->day == DAY_OF_WEEK && tm.tm_wday != parser->day_offset)
             continue;
 
-        enum bi_calendar_result found = resolve(parser, &civil, from_s, at_s);
+        enum bi_calendar_result found = resolve(parser, &tm, from_s, at_s);
         /* A zone name such as CEST may apply on a later day of the week only. */
         if (found == BI_CALENDAR_OTHER_ZONE || *at_s < from_s)
             continue;
-        return found == BI_CALENDAR_FOUND || set_resolve_error(parser, found, &civil);
+        return found == BI_CALENDAR_FOUND || set_resolve_error(parser, found, &tm);
     }
     return set_resolve_error(parser, BI_CALENDAR_OTHER_ZONE, today);
 }
 
 static bool resolve_parsed(const struct parser *parser, int64_t now_ms, int64_t *at_ms)
 {
-    struct civil today;
-    int weekday;
+    struct tm today;
     /* The first second s for which s * 1000 + ms is not past. */
     int64_t at_s, from_s = (now_ms - parser->ms + 999) / 1000;
     bool found;
 
-    if (!bi_calendar_from_epoch(&parser->zone, now_ms / 1000, &today, &weekday))
+    if (!bi_calendar_break_down(&parser->zone, now_ms / 1000, &today))
         return invalid_datetime(parser->error);
 
     /* The time of the text; without one resolve() uses the beginning of the day. */
-    today.hour = parser->civil.hour;
-    today.minute = parser->civil.minute;
-    today.second = parser->civil.second;
+    today.tm_hour = parser->tm.tm_hour;
+    today.tm_min = parser->tm.tm_min;
+    today.tm_sec = parser->tm.tm_sec;
 
     if (parser->day == DAY_DATE) {
-        found = resolve_date(parser, &parser->civil, &at_s);
+        found = resolve_date(parser, &parser->tm, &at_s);
     } else if (parser->day == DAY_RELATIVE) {
         today = bi_calendar_add_days(&today, parser->day_offset);
         found = resolve_date(parser, &today, &at_s);
     } else {
-        found = resolve_next(parser, &today, weekday, from_s, &at_s);
+        found = resolve_next(parser, &today, from_s, &at_s);
     }
 
     return found && check_range(at_s * 1000 + parser->ms, at_ms, parser->error);
@@ -418,16 +398,15 @@ static bool parse_relative(const char *duration, int sign, int64_t now_ms, int64
 
 static bool parse_epoch(const char *text, int64_t *at_ms, char *error)
 {
-    int64_t seconds = 0;
-    int ms;
-    if (!is_digit(*text))
+    int64_t seconds = 0, ms;
+    if (!bi_is_digit(*text))
         return invalid_datetime(error);
     /* Stops counting beyond the limit, so that any number of digits is safe. */
-    for (; is_digit(*text); text++)
+    for (; bi_is_digit(*text); text++)
         if (seconds <= BIDE_TIMESTAMP_MAX_MS)
             seconds = seconds * 10 + (*text - '0');
 
-    text = parse_fraction(text, &ms);
+    text = bi_duration_parse_fraction(text, 1000, &ms);
     if (*text != 0)
         return invalid_datetime(error);
 

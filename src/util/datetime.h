@@ -49,35 +49,27 @@ struct zone {
 /* The zone of the process. */
 extern const struct zone bi_calendar_local;
 
-/* Calendar and clock time in a zone, in whole seconds. */
-struct civil {
-    int year, month, day; /* month and day begin with 1 */
-    int hour, minute, second;
-};
-
 enum bi_calendar_result { BI_CALENDAR_FOUND, BI_CALENDAR_SKIPPED, BI_CALENDAR_OTHER_ZONE };
 
-/* The number of days of a month; 0 if there is no such month. */
+/* Calendar time is a struct tm, of which only year, month, day and time of day are read. */
+
+/* The number of days of a month, 1 to 12; 0 if there is no such month. */
 int bi_calendar_month_days(int year, int month);
 
 /* The same as localtime_r() in a zone, with its offset. tm_zone is not set for a fixed one. */
 bool bi_calendar_break_down(const struct zone *zone, int64_t at_s, struct tm *tm);
 
-/* Converts to calendar time; *weekday is 0 for Sunday. */
-bool bi_calendar_from_epoch(const struct zone *zone, int64_t at_s, struct civil *civil,
-                            int *weekday);
-
 /* The same time of day, this many days later. */
-struct civil bi_calendar_add_days(const struct civil *civil, int days);
+struct tm bi_calendar_add_days(const struct tm *tm, int days);
 
 /* The first time, not before from_s, that has this calendar time in the zone; the last one if
  * all are before from_s. BI_CALENDAR_SKIPPED: a clock change skips it, and *at_s is when it
  * would have been. BI_CALENDAR_OTHER_ZONE: it exists, but not under the name of the zone. */
-enum bi_calendar_result bi_calendar_to_epoch(const struct zone *zone, const struct civil *civil,
+enum bi_calendar_result bi_calendar_to_epoch(const struct zone *zone, const struct tm *tm,
                                              int64_t from_s, int64_t *at_s);
 
 /* The first second of the day. BI_CALENDAR_SKIPPED: the zone skips that day. */
-enum bi_calendar_result bi_calendar_day_start(const struct zone *zone, const struct civil *civil,
+enum bi_calendar_result bi_calendar_day_start(const struct zone *zone, const struct tm *tm,
                                               int64_t *at_s);
 
 /* ---- parsing (duration.c, datetime.c) and formatting (duration.c) ---- */
@@ -90,6 +82,15 @@ bool bi_duration_parse(const char *text, int64_t *ms, char *error);
  * current time. */
 bool bi_datetime_parse(const char *text, const struct zone *zone, int64_t now_ms, int64_t *at_ms,
                        char *error);
+
+static inline bool bi_is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+/* Parses a point and the digits behind it, which may be missing, as a fraction of scale, rounded up:
+ * the result may be scale itself. Returns the end. */
+const char *bi_duration_parse_fraction(const char *at, int64_t scale, int64_t *fraction);
 
 #define BI_DATETIME_SIZE 80
 

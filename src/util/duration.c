@@ -12,25 +12,19 @@
 
 #define BILLION UINT64_C(1000000000)
 
-struct unit {
+/* The largest first. Weeks are parsed, but never printed. */
+static const struct unit {
+    const char *symbol;
     const char *names; /* each between spaces, for strcasestr() */
-    int64_t ms;
-};
-
-/* The largest first. */
-static const struct unit units[] = {
-    {" w week weeks ", 604800000},         {" d day days ", 86400000},
-    {" h hr hrs hour hours ", 3600000},    {" m min mins minute minutes ", 60000},
-    {" s sec secs second seconds ", 1000}, {" ms millisecond milliseconds ", 1},
+    uint64_t ms;
+} units[] = {
+    {"w", " w week weeks ", 604800000},         {"d", " d day days ", 86400000},
+    {"h", " h hr hrs hour hours ", 3600000},    {"m", " m min mins minute minutes ", 60000},
+    {"s", " s sec secs second seconds ", 1000}, {"ms", " ms millisecond milliseconds ", 1},
 };
 #define UNITS (sizeof(units) / sizeof(units[0]))
 
 /* ---- parse ---- */
-
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
 
 static bool is_letter(char c)
 {
@@ -42,35 +36,20 @@ static const char *skip_spaces(const char *at)
     return at + strspn(at, " \t");
 }
 
-/* A decimal number: the whole part, and billionths, rounded up. */
-struct amount {
-    uint64_t whole; /* saturates at BIDE_TIME_MAX_MS + 1, too much in any unit */
-    uint64_t billionths;
-    bool fraction;
-};
-
-static const char *parse_amount(const char *at, struct amount *amount)
+const char *bi_duration_parse_fraction(const char *at, int64_t scale, int64_t *fraction)
 {
-    uint64_t scale = BILLION;
     bool inexact = false;
-    *amount = (struct amount){.whole = 0};
-    for (; is_digit(*at); at++) {
-        amount->whole = amount->whole * 10 + (uint64_t)(*at - '0');
-        if (amount->whole > BIDE_TIME_MAX_MS)
-            amount->whole = BIDE_TIME_MAX_MS + 1;
-    }
-
-    if (at[0] != '.' || !is_digit(at[1]))
+    *fraction = 0;
+    if (at[0] != '.' || !bi_is_digit(at[1]))
         return at;
 
-    /* Digits beyond the ninth have scale 0; any that is not 0 rounds up. */
-    for (at++; is_digit(*at); at++) {
+    /* Digits behind the last that fits have scale 0; any that is not 0 rounds up. */
+    for (at++; bi_is_digit(*at); at++) {
         scale /= 10;
-        amount->billionths += scale * (uint64_t)(*at - '0');
+        *fraction += scale * (*at - '0');
         inexact = inexact || (scale == 0 && *at != '0');
     }
-    amount->billionths += inexact;
-    amount->fraction = true;
+    *fraction += inexact;
     return at;
 }
 
@@ -102,11 +81,19 @@ static bool duration_too_long(char *error)
 /* Adds one number with its unit. The parts that follow must have smaller units. */
 static bool parse_part(const char **at, size_t *next_unit, int64_t *total, char *error)
 {
-    struct amount amount;
-    if (!is_digit(**at))
+    uint64_t whole = 0;
+    int64_t billionths;
+    const char *digits = *at;
+    if (!bi_is_digit(*digits))
         return invalid_duration(error);
 
-    const char *word = skip_spaces(parse_amount(*at, &amount));
+    /* Saturates at what is too much in any unit. */
+    for (; bi_is_digit(*digits); digits++)
+        if (whole <= BIDE_TIME_MAX_MS)
+            whole = whole * 10 + (uint64_t)(*digits - '0');
+
+    const char *end = bi_duration_parse_fraction(digits, BILLION, &billionths);
+    const char *word = skip_spaces(end);
     size_t size = 0;
     while (is_letter(word[size]))
         size++;
@@ -115,17 +102,17 @@ static bool parse_part(const char **at, size_t *next_unit, int64_t *total, char 
     if (unit == UNITS || unit < *next_unit)
         return invalid_duration(error);
 
-    uint64_t ms = (uint64_t)units[unit].ms;
-    if (amount.whole > BIDE_TIME_MAX_MS / ms)
+    uint64_t ms = units[unit].ms;
+    if (whole > BIDE_TIME_MAX_MS / ms)
         return duration_too_long(error);
 
-    assert(*total >= 0 && amount.billionths <= BILLION);
+    assert(*total >= 0 && billionths >= 0 && (uint64_t)billionths <= BILLION);
     /* Neither product can overflow: the first was just checked, and a week has fewer
      * milliseconds than a billion. */
-    *total += (int64_t)(amount.whole * ms + (amount.billionths * ms + BILLION - 1) / BILLION);
+    *total += (int64_t)(whole * ms + ((uint64_t)billionths * ms + BILLION - 1) / BILLION);
 
     /* A fraction ends the duration: no unit follows it. */
-    *next_unit = amount.fraction ? UNITS : unit + 1;
+    *next_unit = end > digits ? UNITS : unit + 1;
     *at = skip_spaces(word + size);
     return *total <= BIDE_TIME_MAX_MS || duration_too_long(error);
 }
@@ -161,40 +148,20 @@ bool bi_duration_parse(const char *text, int64_t *ms, char *error)
 
 /* ---- format ---- */
 
-static void format_units(char *to, size_t room, uint64_t ms)
-{
-    static const struct {
-        const char *name;
-        uint64_t ms;
-    } output_units[] = {{"d", 86400000}, {"h", 3600000}, {"m", 60000},
-                        {"s", 1000},     {"ms", 1},      {"", 1}};
-
-    /* Stops at ms, behind which the empty unit follows. */
-    int i = 0;
-    while (i < 4 && ms < output_units[i].ms)
-        i++;
-    uint64_t rest = ms % output_units[i].ms / output_units[i + 1].ms;
-
-    if (ms == 0)
-        snprintf(to, room, "0s");
-    else if (rest == 0)
-        snprintf(to, room, "%llu%s", (unsigned long long)(ms / output_units[i].ms),
-                 output_units[i].name);
-    else
-        snprintf(to, room, "%llu%s%llu%s", (unsigned long long)(ms / output_units[i].ms),
-                 output_units[i].name, (unsigned long long)rest, output_units[i + 1].name);
-}
-
 void bi_duration_format(char *to, int64_t ms)
 {
-    if (ms >= 0) {
-        format_units(to, BI_DATETIME_SIZE, (uint64_t)ms);
-        return;
-    }
-
     /* Unsigned: the negation of the smallest int64_t is defined there. */
-    to[0] = '-';
-    format_units(to + 1, BI_DATETIME_SIZE - 1, -(uint64_t)ms);
+    uint64_t left = ms < 0 ? -(uint64_t)ms : (uint64_t)ms;
+    const struct unit *unit = &units[1];
+    while (unit->ms > 1 && left < unit->ms)
+        unit++;
+
+    int size = snprintf(to, BI_DATETIME_SIZE, "%s%llu%s", ms < 0 ? "-" : "",
+                        (unsigned long long)(left / unit->ms), ms == 0 ? "s" : unit->symbol);
+    uint64_t rest = unit->ms > 1 ? left % unit->ms / unit[1].ms : 0;
+    if (rest > 0)
+        snprintf(to + size, BI_DATETIME_SIZE - (size_t)size, "%llu%s", (unsigned long long)rest,
+                 unit[1].symbol);
 }
 
 /* Splits into seconds and 0 to 999 milliseconds, also before 1970. */
