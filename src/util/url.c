@@ -190,71 +190,59 @@ static bool is_secret(const char *param, size_t size)
     return false;
 }
 
-void bi_url_redact(char *out, const char *url)
+/* Copies a URL with *** for its secrets or, without stars, without them and what names them. True if
+ * it has any. */
+static bool copy_url(char *out, const char *url, bool stars)
 {
     size_t size = strcspn(url, "?"), used = 0;
-    const char *end = NULL, *secret = find_secret(url, size, &end);
-
-    if (secret != NULL) {
-        used = append(out, used, url, (size_t)(secret - url));
-        used = append(out, used, "***", 3);
-        used = append(out, used, end, size - (size_t)(end - url));
-    } else {
-        used = append(out, used, url, size);
-    }
-
-    for (const char *at = url + size; *at != 0; at += size) {
-        used = append(out, used, at++, 1);
-        size = strcspn(at, "&");
-        bool hidden = is_secret(at, size);
-        used = append(out, used, at, hidden ? strcspn(at, "=") + 1 : size);
-        used = append(out, used, "***", hidden ? 3 : 0);
-    }
-}
-
-bool bi_url_has_secret(const char *url)
-{
-    static const char file[] = "secret_file=";
-    size_t size = strcspn(url, "?");
-    const char *end = NULL;
-
-    if (find_secret(url, size, &end) != NULL)
-        return true;
-    for (const char *at = url + size; *at != 0; at += size) {
-        at++;
-        size = strcspn(at, "&");
-        if (is_secret(at, size) || strncmp(at, file, strlen(file)) == 0)
-            return true;
-    }
-    return false;
-}
-
-void bi_url_strip_secret(char *stripped, const char *url)
-{
-    size_t size = strcspn(url, "?"), used = 0;
-    const char *end = NULL, *secret = find_secret(url, size, &end);
+    const char *end = NULL, *secret = find_secret(url, size, &end), *rest = url;
+    bool found = secret != NULL;
     char separator = '?';
 
     if (secret != NULL) {
         /* "user:secret@host" retains the user; "secret@host" loses the @ as well. */
-        size_t kept = (size_t)(secret - url) - (secret[-1] == ':');
-        used = append(stripped, used, url, kept);
-        end += secret[-1] == '/';
-        used = append(stripped, used, end, size - (size_t)(end - url));
-    } else {
-        used = append(stripped, used, url, size);
+        bool drop_colon = !stars && secret[-1] == ':', drop_at = !stars && secret[-1] == '/';
+        used = append(out, used, url, (size_t)(secret - url) - drop_colon);
+        used = append(out, used, "***", stars ? 3 : 0);
+        rest = end + drop_at;
     }
+    used = append(out, used, rest, size - (size_t)(rest - url));
 
-    /* The first parameter that is left gets the question mark. */
     for (const char *at = url + size; *at != 0; at += size) {
         at++;
         size = strcspn(at, "&");
-        if (is_secret(at, size))
+        bool hidden = is_secret(at, size);
+        found = found || hidden;
+        if (hidden && !stars)
             continue;
-        used = append(stripped, used, &separator, 1);
-        used = append(stripped, used, at, size);
+
+        /* The first parameter that is left gets the question mark. */
+        used = append(out, used, &separator, 1);
+        used = append(out, used, at, hidden ? strcspn(at, "=") + 1 : size);
+        used = append(out, used, "***", hidden ? 3 : 0);
         separator = '&';
     }
+    return found;
+}
+
+void bi_url_redact(char *out, const char *url)
+{
+    copy_url(out, url, true);
+}
+
+void bi_url_strip_secret(char *stripped, const char *url)
+{
+    copy_url(stripped, url, false);
+}
+
+bool bi_url_has_secret(const char *url)
+{
+    static const char file[] = "&secret_file=";
+    char stripped[BI_URL_MAX];
+    const char *query = url + strcspn(url, "?");
+
+    return copy_url(stripped, url, false) || strstr(query, file) != NULL ||
+           (*query != 0 && strncmp(query + 1, file + 1, strlen(file + 1)) == 0);
 }
 
 /* Finds the URL in an argument: before "://" only the letters of the scheme belong to it, not
