@@ -2,35 +2,13 @@
 #define _GNU_SOURCE /* wcwidth */
 #include "cli/print.h"
 
+#include "util/message.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <wchar.h>
 
 /* ---- bytes ---- */
-
-/* Returns the length of the first UTF-8 sequence, and its code point; 0: invalid. */
-static size_t decode_utf8(const unsigned char *at, size_t size, uint32_t *point)
-{
-    static const uint32_t min_point[] = {0, 0, 0x80, 0x800, 0x10000};
-    size_t length = at[0] < 0x80             ? 1
-                    : (at[0] & 0xe0) == 0xc0 ? 2
-                    : (at[0] & 0xf0) == 0xe0 ? 3
-                    : (at[0] & 0xf8) == 0xf0 ? 4
-                                             : 0;
-
-    if (length == 0 || length > size)
-        return 0;
-    *point = length == 1 ? at[0] : at[0] & (0x7fu >> length);
-    for (size_t i = 1; i < length; i++) {
-        if ((at[i] & 0xc0) != 0x80)
-            return 0;
-        *point = *point << 6 | (at[i] & 0x3fu);
-    }
-
-    bool good =
-        *point >= min_point[length] && *point <= 0x10ffff && (*point < 0xd800 || *point > 0xdfff);
-    return good ? length : 0;
-}
 
 /* Control characters, and those that change the direction of text, which could disguise output. */
 static bool is_unsafe(uint32_t point)
@@ -51,7 +29,7 @@ static bool is_unsafe(uint32_t point)
 static size_t safe_length(const unsigned char *at, size_t size)
 {
     uint32_t point = 0;
-    size_t length = decode_utf8(at, size, &point);
+    size_t length = bi_text_utf8_decode(at, size, &point);
     return length == 0 || is_unsafe(point) ? 0 : length;
 }
 
@@ -74,7 +52,7 @@ static size_t text_length(const unsigned char *at, size_t size)
 static size_t raw_length(const unsigned char *at, size_t size)
 {
     uint32_t point = 0;
-    size_t length = decode_utf8(at, size, &point);
+    size_t length = bi_text_utf8_decode(at, size, &point);
     if (length == 0)
         return at[0] > 0x9f;
     return point < 0x20 || (point >= 0x7f && point <= 0x9f) ? 0 : length;
@@ -113,7 +91,7 @@ bool bi_print_is_binary(const void *data, size_t size)
 
     for (size_t i = 0, length; i < size; i += length) {
         uint32_t point = 0;
-        length = decode_utf8(bytes + i, size - i, &point);
+        length = bi_text_utf8_decode(bytes + i, size - i, &point);
         if (length == 0 || point == 0)
             return true;
     }
@@ -127,7 +105,7 @@ void bi_print_sanitize(char *to, size_t room, const char *text)
 
     for (size_t i = 0; i < size;) {
         uint32_t point;
-        size_t length = decode_utf8(bytes + i, size - i, &point);
+        size_t length = bi_text_utf8_decode(bytes + i, size - i, &point);
         size_t taken = length == 0 ? 1 : length;
         if (out + taken >= room)
             break;
@@ -143,7 +121,7 @@ void bi_print_sanitize(char *to, size_t room, const char *text)
 size_t bi_print_char_width(const unsigned char *at, size_t size, int *columns)
 {
     uint32_t point = 0;
-    size_t length = decode_utf8(at, size, &point);
+    size_t length = bi_text_utf8_decode(at, size, &point);
     *columns = length == 0 || is_unsafe(point) ? -1 : wcwidth((wchar_t)point);
     return length;
 }

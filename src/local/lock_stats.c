@@ -168,14 +168,6 @@ int bi_lock_stats_trylock(pthread_mutex_t *mutex, const char *site)
     return code;
 }
 
-int bi_lock_stats_timedlock(pthread_mutex_t *mutex, const struct timespec *until, const char *site)
-{
-    int code = pthread_mutex_timedlock(mutex, until);
-    if (code == 0)
-        begin_hold(mutex, site);
-    return code;
-}
-
 int bi_lock_stats_unlock(pthread_mutex_t *mutex, const char *site)
 {
     end_hold(mutex, site);
@@ -184,22 +176,14 @@ int bi_lock_stats_unlock(pthread_mutex_t *mutex, const char *site)
     return code;
 }
 
-int bi_lock_stats_wait(pthread_cond_t *condition, pthread_mutex_t *mutex, const char *site)
+int bi_lock_stats_wait(pthread_cond_t *condition, pthread_mutex_t *mutex,
+                       const struct timespec *until, const char *site)
 {
     /* A condition wait releases the lock: it ends one hold and begins another. */
     end_hold(mutex, site);
     record_ended();
-    int code = pthread_cond_wait(condition, mutex);
-    begin_hold(mutex, site);
-    return code;
-}
-
-int bi_lock_stats_timedwait(pthread_cond_t *condition, pthread_mutex_t *mutex,
-                            const struct timespec *until, const char *site)
-{
-    end_hold(mutex, site);
-    record_ended();
-    int code = pthread_cond_timedwait(condition, mutex, until);
+    int code = until == NULL ? pthread_cond_wait(condition, mutex)
+                             : pthread_cond_timedwait(condition, mutex, until);
     begin_hold(mutex, site);
     return code;
 }

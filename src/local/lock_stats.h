@@ -29,11 +29,10 @@ struct bi_lock_hold {
 
 int bi_lock_stats_lock(pthread_mutex_t *mutex, const char *site);
 int bi_lock_stats_trylock(pthread_mutex_t *mutex, const char *site);
-int bi_lock_stats_timedlock(pthread_mutex_t *mutex, const struct timespec *until, const char *site);
 int bi_lock_stats_unlock(pthread_mutex_t *mutex, const char *site);
-int bi_lock_stats_wait(pthread_cond_t *condition, pthread_mutex_t *mutex, const char *site);
-int bi_lock_stats_timedwait(pthread_cond_t *condition, pthread_mutex_t *mutex,
-                            const struct timespec *until, const char *site);
+/* until NULL: without a time limit. */
+int bi_lock_stats_wait(pthread_cond_t *condition, pthread_mutex_t *mutex,
+                       const struct timespec *until, const char *site);
 
 /* Sets the site of the next acquire or release, for functions that do so on behalf of a caller. */
 void bi_lock_stats_caller(const char *site);
@@ -49,29 +48,23 @@ void bi_lock_stats_report(void);
 /* Replaces the functions that acquire and release a lock in the files that local_internal.h is
  * included by. */
 #ifdef BI_LOCAL_INTERNAL_H
-#define pthread_mutex_lock(mutex)             bi_lock_stats_lock((mutex), __func__)
-#define pthread_mutex_trylock(mutex)          bi_lock_stats_trylock((mutex), __func__)
-#define pthread_mutex_timedlock(mutex, until) bi_lock_stats_timedlock((mutex), (until), __func__)
-#define pthread_mutex_unlock(mutex)           bi_lock_stats_unlock((mutex), __func__)
-#define pthread_cond_wait(condition, mutex)   bi_lock_stats_wait((condition), (mutex), __func__)
+#define pthread_mutex_lock(mutex)           bi_lock_stats_lock((mutex), __func__)
+#define pthread_mutex_trylock(mutex)        bi_lock_stats_trylock((mutex), __func__)
+#define pthread_mutex_unlock(mutex)         bi_lock_stats_unlock((mutex), __func__)
+#define pthread_cond_wait(condition, mutex) bi_lock_stats_wait((condition), (mutex), NULL, __func__)
 #define pthread_cond_timedwait(condition, mutex, until) \
-    bi_lock_stats_timedwait((condition), (mutex), (until), __func__)
-#define bi_local_lock(local) \
-    (bi_lock_stats_caller(__func__), (bi_local_lock)(local), bi_lock_stats_caller(NULL))
-#define bi_local_lock_during_rollback(local)                                 \
-    (bi_lock_stats_caller(__func__), (bi_local_lock_during_rollback)(local), \
-     bi_lock_stats_caller(NULL))
-#define bi_local_unlock(local) \
-    (bi_lock_stats_caller(__func__), (bi_local_unlock)(local), bi_lock_stats_caller(NULL))
+    bi_lock_stats_wait((condition), (mutex), (until), __func__)
+#define BI_AS_CALLER(call)                   (bi_lock_stats_caller(__func__), call, bi_lock_stats_caller(NULL))
+#define bi_local_lock(local)                 BI_AS_CALLER((bi_local_lock)(local))
+#define bi_local_lock_during_rollback(local) BI_AS_CALLER((bi_local_lock_during_rollback)(local))
+#define bi_local_unlock(local)               BI_AS_CALLER((bi_local_unlock)(local))
 /* As the function does: the completions in between may set another caller. */
 #define bi_local_yield(local) \
     (bi_local_wake_threads(local), bi_local_unlock(local), bi_local_lock(local))
-#define bi_local_wait_until(local, condition, at)                                       \
-    (bi_lock_stats_caller(__func__), (bi_local_wait_until)((local), (condition), (at)), \
-     bi_lock_stats_caller(NULL))
-#define bi_local_pause(local, condition, finished, ms)                                         \
-    (bi_lock_stats_caller(__func__), (bi_local_pause)((local), (condition), (finished), (ms)), \
-     bi_lock_stats_caller(NULL))
+#define bi_local_wait_until(local, condition, at) \
+    BI_AS_CALLER((bi_local_wait_until)((local), (condition), (at)))
+#define bi_local_pause(local, condition, finished, ms) \
+    BI_AS_CALLER((bi_local_pause)((local), (condition), (finished), (ms)))
 #endif
 
 #endif

@@ -11,6 +11,7 @@
  * Failure    Nothing here allocates after bide_cq_new(): a completion cannot fail.
  */
 #define _GNU_SOURCE /* sem_clockwait() */
+#include "op/op_fifo.h"
 #include "queue/queue.h"
 #include "util/clock.h"
 #include "util/thread.h"
@@ -41,8 +42,8 @@ struct sleeper {
 struct bide_cq {
     pthread_mutex_t lock;
     struct sleeper *sleepers;
-    bide_op *head, *tail; /* completed */
-    int fd;               /* readable while ops are completed and no thread sleeps */
+    struct op_fifo completed;
+    int fd; /* readable while ops are completed and no thread sleeps */
     bool fd_signalled;
     bool wake_pending;        /* the next bide_cq_wait() must return */
     bool notify_disabled;     /* the owner drains before it sleeps */
@@ -170,7 +171,7 @@ bool bi_cq_enable_notify(bide_cq *cq)
 {
     pthread_mutex_lock(&cq->lock);
     cq->notify_disabled = false;
-    bool has_completed = cq->head != NULL;
+    bool has_completed = cq->completed.head != NULL;
     pthread_mutex_unlock(&cq->lock);
     return has_completed;
 }
@@ -182,81 +183,50 @@ void bi_cq_wake(bide_cq *cq)
     notify_and_unlock(cq);
 }
 
-/* Appends a run of ops, first to last, all of one completion queue. */
-static void append(bide_cq *cq, bide_op *first, bide_op *last)
-{
-    assert(cq != NULL && first != NULL && last != NULL);
-    last->private_.next = NULL;
-
-    pthread_mutex_lock(&cq->lock);
-    if (cq->tail != NULL)
-        cq->tail->private_.next = first;
-    else
-        cq->head = first;
-    cq->tail = last;
-
-    notify_and_unlock(cq);
-}
-
 void bi_cq_complete(bide_op *ops)
 {
     while (ops != NULL) {
-        bide_op *first = ops;
-        bide_op *last = ops;
-        bide_op *next = last->private_.next;
+        bide_op *next = ops->private_.next;
 
         /* A blocking call. Its op is on the stack of the caller: after the post it may be
          * gone. */
-        if (first->private_.wake != NULL) {
-            sem_post(first->private_.wake);
+        if (ops->private_.wake != NULL) {
+            sem_post(ops->private_.wake);
             ops = next;
             continue;
         }
 
         /* Ops of one cq that follow each other take its lock once. */
-        while (next != NULL && next->private_.wake == NULL && next->cq == first->cq) {
-            last = next;
-            next = last->private_.next;
-        }
-        append(first->cq, first, last);
-        ops = next;
+        bide_cq *cq = ops->cq;
+        assert(cq != NULL);
+        pthread_mutex_lock(&cq->lock);
+        do {
+            next = ops->private_.next;
+            bi_op_fifo_push(&cq->completed, ops);
+            ops = next;
+        } while (ops != NULL && ops->private_.wake == NULL && ops->cq == cq);
+        notify_and_unlock(cq);
     }
-}
-
-static bide_op *pop(bide_cq *cq)
-{
-    bide_op *op = cq->head;
-    if (op == NULL)
-        return NULL;
-    cq->head = op->private_.next;
-    if (cq->head == NULL)
-        cq->tail = NULL;
-    return op;
 }
 
 /* Removes up to max completed ops (0: all) and returns them as a list. */
 static bide_op *pop_many(bide_cq *cq, size_t max)
 {
-    bide_op *list = NULL;
-    bide_op **end = &list;
+    struct op_fifo popped = {NULL, NULL};
 
     pthread_mutex_lock(&cq->lock);
-    for (size_t i = 0; max == 0 || i < max; i++) {
-        bide_op *op = pop(cq);
-        if (op == NULL)
-            break;
-        *end = op;
-        end = &op->private_.next;
-    }
-    *end = NULL;
+    if (max == 0)
+        popped = bi_op_fifo_take(&cq->completed);
+    for (; max > 0 && cq->completed.head != NULL; max--)
+        bi_op_fifo_push(&popped, bi_op_fifo_pop(&cq->completed));
 
     /* The descriptor stays readable while ops are left, so that the event loop calls again. */
-    if (cq->head == NULL) {
+    if (cq->completed.head == NULL) {
         clear_fd(cq);
         cq->wake_pending = false;
     }
     pthread_mutex_unlock(&cq->lock);
-    return list;
+    return popped.head;
 }
 
 int bide_cq_drain(bide_cq *cq, size_t max)
@@ -345,7 +315,7 @@ static void cancel_sleep(void *arg)
     sem_destroy(&self->wakeup);
 
     pthread_mutex_lock(&cq->lock);
-    if (cq->head != NULL || cq->wake_pending)
+    if (cq->completed.head != NULL || cq->wake_pending)
         notify_and_unlock(cq);
     else
         pthread_mutex_unlock(&cq->lock);
@@ -370,7 +340,7 @@ static void sleep_until_completion(bide_cq *cq, int64_t timeout_ms, int cancel_s
     struct sleeper self;
 
     pthread_mutex_lock(&cq->lock);
-    bool sleeps = cq->head == NULL && !cq->wake_pending && timeout_ms != 0;
+    bool sleeps = cq->completed.head == NULL && !cq->wake_pending && timeout_ms != 0;
     if (sleeps) {
         sem_init(&self.wakeup, 0, 0);
         self.next = cq->sleepers;

@@ -5,24 +5,33 @@
 
 /* ---- error texts ---- */
 
-size_t bi_text_utf8_size(const unsigned char *text, size_t length)
+size_t bi_text_utf8_decode(const unsigned char *text, size_t length, uint32_t *point)
 {
-    unsigned char first = text[0];
-    size_t size = first < 0x80 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
-    if (size == 1)
-        return 1;
+    static const uint32_t min_point[] = {0, 0, 0x80, 0x800, 0x10000};
+    size_t size = text[0] < 0x80             ? 1
+                  : (text[0] & 0xe0) == 0xc0 ? 2
+                  : (text[0] & 0xf0) == 0xe0 ? 3
+                  : (text[0] & 0xf8) == 0xf0 ? 4
+                                             : 0;
 
-    if (first < 0xc2 || first > 0xf4 || size > length)
+    if (size == 0 || size > length)
         return 0;
-
-    for (size_t i = 1; i < size; i++)
+    *point = size == 1 ? text[0] : text[0] & (0x7fu >> size);
+    for (size_t i = 1; i < size; i++) {
         if ((text[i] & 0xc0) != 0x80)
             return 0;
+        *point = *point << 6 | (text[i] & 0x3fu);
+    }
 
-    /* What the first byte alone cannot exclude. */
-    bool longer = (first == 0xe0 && text[1] < 0xa0) || (first == 0xf0 && text[1] < 0x90);
-    bool beyond = (first == 0xed && text[1] > 0x9f) || (first == 0xf4 && text[1] > 0x8f);
-    return longer || beyond ? 0 : size;
+    bool valid =
+        *point >= min_point[size] && *point <= 0x10ffff && (*point < 0xd800 || *point > 0xdfff);
+    return valid ? size : 0;
+}
+
+size_t bi_text_utf8_size(const unsigned char *text, size_t length)
+{
+    uint32_t point;
+    return bi_text_utf8_decode(text, length, &point);
 }
 
 /* ---- the log ---- */

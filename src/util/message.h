@@ -29,6 +29,8 @@ static inline void bi_text_copy(char *to, const char *from)
 /* The size of the UTF-8 character at text; 0 if it is invalid. By RFC 3629: no overlong forms, no
  * surrogates, nothing beyond U+10FFFF. length: bytes of the text, at least 1. */
 size_t bi_text_utf8_size(const unsigned char *text, size_t length);
+/* The same, with its code point; not valid if 0 is returned. */
+size_t bi_text_utf8_decode(const unsigned char *text, size_t length, uint32_t *point);
 
 #define BI_ERRMSG_SIZE 512
 
