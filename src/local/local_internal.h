@@ -305,7 +305,7 @@ void bi_local_pause(struct local *local, pthread_cond_t *condition, const bool *
 /* arm, arm_exact and reset are called under the lock, notify with or without it, wait by the timer
  * thread only. */
 
-/* Initializes without descriptors, so that bi_timer_thread_close_wakeup() is safe before bi_timer_thread_open_wakeup(). */
+/* Initializes without descriptors, so that the close is safe before the open. */
 void bi_timer_thread_clear_wakeup(struct wakeup *wakeup);
 /* False on failure, with errno set. bi_timer_thread_close_wakeup() closes what was opened. */
 bool bi_timer_thread_open_wakeup(struct wakeup *wakeup, int64_t min, int64_t max);

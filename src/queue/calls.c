@@ -6,7 +6,7 @@
  *
  * Failure    A call that fails leaves its out parameters unchanged, except where a partial result
  *            is part of the contract (kick, purge, put of a key that exists, wait_recovered).
- * Threads    bi_submit_and_wait() in submit.c does the waiting. It also handles pthread_cancel() of a
+ * Threads    bi_blocking_call_run() does the waiting. It also handles pthread_cancel() of a
  *            thread that waits in a call: the op ends, and jobs that it reserved are given back.
  */
 #include "queue/queue.h"
@@ -17,7 +17,7 @@
  * that are not named are zero. */
 #define RUN(queue, op, KIND, member, ...)                                              \
     ((op).kind = BIDE_OP_##KIND, (op).member = (__typeof__((op).member)){__VA_ARGS__}, \
-     bi_submit_and_wait((queue), &(op)))
+     bi_blocking_call_run((queue), &(op)))
 
 static bide_slice text(const char *string)
 {
@@ -82,7 +82,7 @@ int bide_reserve_many(bide *queue, bide_reserve_args *args)
     op.kind = BIDE_OP_RESERVE;
     op.reserve = *args;
 
-    int code = bi_submit_and_wait(queue, &op);
+    int code = bi_blocking_call_run(queue, &op);
     if (code == BIDE_OK)
         args->count = op.reserve.count;
     return code;
@@ -123,10 +123,10 @@ int bide_finish_and_reserve(bide *queue, bide_finish_item *finish, bide_reserve_
     bide_op op;
     op.kind = BIDE_OP_FINISH_AND_RESERVE;
     op.finish_and_reserve = (bide_finish_and_reserve_args){.finish = *finish, .reserve = *args};
-    /* Stays pending if bi_submit_and_wait() rejects the call before it prepares the op. */
+    /* Stays pending if bi_blocking_call_run() rejects the call before it prepares the op. */
     op.finish_and_reserve.finish.status = BIDE_PENDING;
 
-    int code = bi_submit_and_wait(queue, &op);
+    int code = bi_blocking_call_run(queue, &op);
     finish->status = op.finish_and_reserve.finish.status;
     if (finish->status == BIDE_PENDING)
         finish->status = code;
@@ -189,7 +189,7 @@ static int kick(bide *queue, bide_kick_args args, uint64_t *count)
     op.kind = BIDE_OP_KICK;
     op.kick = args;
 
-    int code = bi_submit_and_wait(queue, &op);
+    int code = bi_blocking_call_run(queue, &op);
     /* A kick that fails half way reports the jobs that it kicked. */
     if (code != BIDE_EINVAL)
         SET_OUT(count, op.kick.count);
@@ -222,7 +222,7 @@ int bide_update(bide *queue, const bide_update_args *changes)
     bide_op op;
     op.kind = BIDE_OP_UPDATE;
     op.update = *changes;
-    return bi_submit_and_wait(queue, &op);
+    return bi_blocking_call_run(queue, &op);
 }
 
 int bide_cancel(bide *queue, uint64_t id)
@@ -301,7 +301,7 @@ static int fetch_call(bide *queue, bide_op_kind kind, uint64_t id, bide_buf **ou
     op.kind = kind;
     op.fetch = (bide_fetch_args){.id = id};
 
-    int code = bi_submit_and_wait(queue, &op);
+    int code = bi_blocking_call_run(queue, &op);
     if (code == BIDE_OK)
         *out = op.fetch.buf;
     return code;
@@ -364,7 +364,7 @@ int bide_list_page(bide *queue, bide_list_args *args)
     op.kind = BIDE_OP_LIST;
     op.list = *args;
 
-    int code = bi_submit_and_wait(queue, &op);
+    int code = bi_blocking_call_run(queue, &op);
     if (code == BIDE_OK) {
         args->count = op.list.count;
         args->ordered = op.list.ordered;
@@ -382,7 +382,7 @@ static int topics_call(bide *queue, bide_op_kind kind, bide_topics_args args, si
     op.kind = kind;
     op.topics = args;
 
-    int code = bi_submit_and_wait(queue, &op);
+    int code = bi_blocking_call_run(queue, &op);
     if (code == BIDE_OK)
         *count = op.topics.count;
     return code;
@@ -416,7 +416,7 @@ int bide_ping(bide *queue)
 {
     bide_op op;
     op.kind = BIDE_OP_PING;
-    return bi_submit_and_wait(queue, &op);
+    return bi_blocking_call_run(queue, &op);
 }
 
 int bide_wait_recovered(bide *queue, int64_t timeout_ms, bide_recovery *progress)

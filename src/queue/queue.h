@@ -57,8 +57,11 @@ void bi_queue_set_close_deadline(struct bide *queue, int64_t deadline);
 
 /* Runs one op and waits for it. Sets the last error of the thread and returns the status of
  * the op. */
-int bi_submit_and_wait(struct bide *queue, bide_op *op);
+int bi_blocking_call_run(struct bide *queue, bide_op *op);
 
+/* Checks the op and copies its bytes. The status is then BIDE_PENDING, or the code of the
+ * failure. */
+void bi_submit_prepare(const struct bide *queue, bide_op *op);
 /* The backend calls this for an op that completed within submit. */
 void bi_submit_finish(bide_op *op);
 

@@ -322,7 +322,7 @@ int bide_context_touch(bide_context *context)
 
     /* Before the call: the server counts from a later time, so lease_end is never too late. */
     int64_t before = bi_clock_boot();
-    int code = bi_submit_and_wait(context->worker->queue, &op);
+    int code = bi_blocking_call_run(context->worker->queue, &op);
     int64_t left_ms = op.touch.left_ms > 0 ? op.touch.left_ms : context->job.ttr_ms;
 
     pthread_mutex_lock(&context->lock);

@@ -65,7 +65,7 @@ int bide_task_publish(bide *queue, const bide_task *task, const void *data,
         /* A task of bytes: the value is the slice itself. memcpy, since data is untyped. */
         if (type->raw)
             memcpy(&op.put.body, data, sizeof(op.put.body));
-        code = bi_submit_and_wait(queue, &op);
+        code = bi_blocking_call_run(queue, &op);
         if (id != NULL && (code == BIDE_OK || code == BIDE_EXISTS))
             *id = op.put.id;
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the timers of the timer thread are set to; waits only where the time has passed or the thread
- * was notified.
+ * What the timers of the timer thread are set to; waits only where the time has passed or the
+ * thread was notified.
  */
 #include "local/local_internal.h"
 
