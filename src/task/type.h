@@ -108,4 +108,8 @@ bool bi_type_number_parse(const char *text, size_t length, struct integer *numbe
  * been rounded. */
 bool bi_type_number_from_double(double real, struct integer *number);
 
+/* The double with the fewest digits that converts back to this float: 0.1f becomes 0.1, not
+ * 0.10000000149011612. Nine digits always suffice. */
+double bi_type_number_shortest_double(float narrow);
+
 #endif

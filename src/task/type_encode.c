@@ -58,23 +58,6 @@ static json_t *write_integer(struct encoder *encoder, const bide_field *field, c
     return check_allocated(encoder, json_string(bi_type_number_format(number, text)));
 }
 
-/* The double with the fewest digits that converts back to this float: 0.1f becomes 0.1, not
- * 0.10000000149011612. Nine digits always suffice. */
-static double shortest_double(float narrow)
-{
-    char text[40];
-    double wide = (double)narrow;
-
-    for (int digits = 6; digits <= 9; digits++) {
-        snprintf(text, sizeof(text), "%.*g", digits, (double)narrow);
-        double shorter = strtod(text, NULL);
-        if ((float)shorter == narrow)
-            return shorter;
-    }
-
-    return wide;
-}
-
 static json_t *write_double(struct encoder *encoder, const struct json_path *at,
                             const bide_field *field, const void *from)
 {
@@ -84,7 +67,7 @@ static json_t *write_double(struct encoder *encoder, const struct json_path *at,
 
     memcpy(field->size == sizeof(value) ? (void *)&value : (void *)&narrow, from, field->size);
     if (field->size != sizeof(value))
-        value = isfinite(narrow) ? shortest_double(narrow) : (double)narrow;
+        value = isfinite(narrow) ? bi_type_number_shortest_double(narrow) : (double)narrow;
     if (!isfinite(value))
         return REJECT(encoder, at, "%g cannot be written as JSON", value);
 

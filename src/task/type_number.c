@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * type_number - converts between JSON numbers and integer members of every size.
+ * type_number - converts between JSON numbers and number members of every size.
  *
- * In between a number is a sign and a magnitude. That covers INT64_MIN to UINT64_MAX, so one
+ * In between an integer is a sign and a magnitude. That covers INT64_MIN to UINT64_MAX, so one
  * comparison checks the limits of any member.
  */
 #include "task/type.h"
@@ -10,6 +10,7 @@
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define EXACT_MAX 9007199254740991.0 /* 2^53-1: larger doubles may have been rounded */
@@ -91,4 +92,19 @@ bool bi_type_number_from_double(double real, struct integer *number)
         return false;
     *number = (struct integer){real < 0, false, (uint64_t)(real < 0 ? -real : real)};
     return true;
+}
+
+double bi_type_number_shortest_double(float narrow)
+{
+    char text[40];
+    double wide = (double)narrow;
+
+    for (int digits = 6; digits <= 9; digits++) {
+        snprintf(text, sizeof(text), "%.*g", digits, (double)narrow);
+        double shorter = strtod(text, NULL);
+        if ((float)shorter == narrow)
+            return shorter;
+    }
+
+    return wide;
 }
