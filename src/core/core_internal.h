@@ -320,6 +320,12 @@ void bi_lease_end(struct core *core, struct job *job);
 
 /* Reserves a job that is ready, delayed or buried. BIDE_OK, or BIDE_ENOMEM with nothing changed. */
 int bi_lease_grant(struct core *core, struct job *job);
+/* May the lease be extended until then? BIDE_OK, or BIDE_TOUCH_LIMIT with an error that names the
+ * limit (max_touches, min_touch_interval, max_touch_total) and what is left of it. */
+int bi_lease_check_touch(const struct core *core, bide_op *op, const struct job *job,
+                         int64_t until);
+/* Extends a lease and counts the touch. */
+void bi_lease_extend(struct core *core, struct job *job, int64_t until);
 /* The reserve that several ops share. args are part of op. */
 int bi_op_reserve_run(struct core *core, bide_op *op, bide_reserve_args *args);
 /* Reserves up to args->job_max ready jobs of the topics; returns args->count. */

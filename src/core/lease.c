@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * lease - the reservation of a job: granted, started, ended, undone, expired, kept over a stop.
+ * lease - the reservation of a job: granted, started, extended within the limits of touches, ended,
+ * undone, expired, kept over a stop.
  *
  * With a journal a job is reserved without a running lease (reply_pending), until the reply of its
  * reserve is sent. A reservation whose op fails before that is abandoned and undone: the job returns
@@ -119,6 +120,59 @@ void bi_lease_start_if_committed(struct core *core, bide_op *op)
     /* A later commit starts the leases of an op that is held. */
     if (core->journal.on && op->private_.hold <= core->journal.committed)
         bi_lease_start(core, op, core->now);
+}
+
+/* ---- extending ---- */
+
+int bi_lease_check_touch(const struct core *core, bide_op *op, const struct job *job, int64_t until)
+{
+    const struct bi_limits *limits = &core->limits;
+    const struct job_ext *ext = ext_of(core, job);
+    unsigned long long id = job->id;
+
+    if (limits->max_touches != 0 && ext->lease_touches >= limits->max_touches)
+        return bi_core_error(
+            op, BIDE_TOUCH_LIMIT,
+            "touch: the lease on job %llu was extended %u times, max_touches is %u; "
+            "it ends in %lld ms",
+            id, ext->lease_touches, limits->max_touches,
+            (long long)ms_up(job->due - core->now.mono));
+
+    int64_t began = bi_lease_started_at(core, ext);
+    int64_t touched = bi_lease_touched_at(ext);
+    int64_t last = touched == BI_NEVER ? began : touched;
+    int64_t early = last + limits->min_touch_interval - core->now.mono;
+    if (limits->min_touch_interval != 0 && early > 0)
+        return bi_core_error(op, BIDE_TOUCH_LIMIT,
+                             "touch: the lease on job %llu may be extended again in %lld ms, "
+                             "min_touch_interval is %lld ms",
+                             id, (long long)ms_up(early),
+                             (long long)ms_up(limits->min_touch_interval));
+
+    int64_t end = began + limits->max_touch_total;
+    if (limits->max_touch_total != 0 && until > end)
+        return bi_core_error(op, BIDE_TOUCH_LIMIT,
+                             "touch: the lease on job %llu may be extended to at most %lld ms from "
+                             "now, max_touch_total is %lld ms",
+                             id,
+                             end > core->now.mono ? (long long)ms_down(end - core->now.mono) : 0LL,
+                             (long long)ms_up(limits->max_touch_total));
+    return BIDE_OK;
+}
+
+void bi_lease_extend(struct core *core, struct job *job, int64_t until)
+{
+    assert(job->state == BIDE_STATE_RESERVED);
+    struct job_ext *ext = ext_of(core, job);
+    /* Before the reply no lease runs: the reply starts one with the full ttr. */
+    if (!ext->reply_pending) {
+        job->due = until;
+        bi_timers_set(&core->mono, &ext->timer, until);
+    }
+    ext->touched = core->now.mono;
+    count_up(&ext->lease_touches);
+    count_up(&ext->counters.touches);
+    COUNT(core, topic_of(core, job), touches);
 }
 
 /* ---- ending ---- */

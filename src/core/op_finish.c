@@ -354,58 +354,6 @@ int bi_exec_bury(struct core *core, bide_op *op)
 
 /* ---- touch ---- */
 
-/* BIDE_OK, or BIDE_TOUCH_LIMIT with an error that names the limit and what is left of it. */
-static int check_touch(const struct core *core, bide_op *op, const struct job *job, int64_t until)
-{
-    const struct bi_limits *limits = &core->limits;
-    const struct job_ext *ext = ext_of(core, job);
-    unsigned long long id = job->id;
-
-    if (limits->max_touches != 0 && ext->lease_touches >= limits->max_touches)
-        return bi_core_error(
-            op, BIDE_TOUCH_LIMIT,
-            "touch: the lease on job %llu was extended %u times, max_touches is %u; "
-            "it ends in %lld ms",
-            id, ext->lease_touches, limits->max_touches,
-            (long long)ms_up(job->due - core->now.mono));
-
-    int64_t began = bi_lease_started_at(core, ext);
-    int64_t touched = bi_lease_touched_at(ext);
-    int64_t last = touched == BI_NEVER ? began : touched;
-    int64_t early = last + limits->min_touch_interval - core->now.mono;
-    if (limits->min_touch_interval != 0 && early > 0)
-        return bi_core_error(op, BIDE_TOUCH_LIMIT,
-                             "touch: the lease on job %llu may be extended again in %lld ms, "
-                             "min_touch_interval is %lld ms",
-                             id, (long long)ms_up(early),
-                             (long long)ms_up(limits->min_touch_interval));
-
-    int64_t end = began + limits->max_touch_total;
-    if (limits->max_touch_total != 0 && until > end)
-        return bi_core_error(op, BIDE_TOUCH_LIMIT,
-                             "touch: the lease on job %llu may be extended to at most %lld ms from "
-                             "now, max_touch_total is %lld ms",
-                             id,
-                             end > core->now.mono ? (long long)ms_down(end - core->now.mono) : 0LL,
-                             (long long)ms_up(limits->max_touch_total));
-    return BIDE_OK;
-}
-
-static void extend(struct core *core, struct job *job, int64_t until)
-{
-    assert(job->state == BIDE_STATE_RESERVED);
-    struct job_ext *ext = ext_of(core, job);
-    /* Before the reply no lease runs: the reply starts one with the full ttr. */
-    if (!ext->reply_pending) {
-        job->due = until;
-        bi_timers_set(&core->mono, &ext->timer, until);
-    }
-    ext->touched = core->now.mono;
-    count_up(&ext->lease_touches);
-    count_up(&ext->counters.touches);
-    COUNT(core, topic_of(core, job), touches);
-}
-
 /* Extends a lease and stores progress. With BIDE_KEEP the lease stays, and nothing is counted. */
 static int touch(struct core *core, bide_op *op, bide_touch_item *item)
 {
@@ -421,7 +369,7 @@ static int touch(struct core *core, bide_op *op, bide_touch_item *item)
                     : keep   ? job->due
                              : core->now.mono + us_of(item->extend_ms);
 
-    if (!keep && (code = check_touch(core, op, job, until)) != BIDE_OK)
+    if (!keep && (code = bi_lease_check_touch(core, op, job, until)) != BIDE_OK)
         return code;
 
     if (item->progress.size > 0) {
@@ -432,7 +380,7 @@ static int touch(struct core *core, bide_op *op, bide_touch_item *item)
     }
 
     if (!keep)
-        extend(core, job, until);
+        bi_lease_extend(core, job, until);
 
     item->left_ms = until > core->now.mono ? ms_up(until - core->now.mono) : 0;
     /* Touch is how a worker learns that it should stop. */
