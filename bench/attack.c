@@ -280,8 +280,8 @@ static bool may_be_name(uint64_t word)
 }
 
 /*
- * The next name of 16 bytes whose hash is that of all the others. The first half is a number in letters; the
- * second is what the hash needs, if that is a text.
+ * The next name of 16 bytes whose hash is that of all the others. The first half is a number in
+ * letters; the second is what the hash needs, if that is a text.
  */
 static void next_name(uint64_t seed, uint64_t *number, char name[NAME_SIZE + 1])
 {

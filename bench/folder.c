@@ -41,7 +41,8 @@ const char *folder_sync_name(bide_sync sync)
     return names[sync];
 }
 
-/* The log of beanstalkd: "binlog.1" and on, as many as there could be. Numbered by hand: snprintf() is not for signal handlers. */
+/* The log of beanstalkd: "binlog.1" and on, as many as there could be. Numbered by hand: snprintf()
+ * is not for signal handlers. */
 static void remove_binlogs(void)
 {
     char name[] = "binlog.\0\0\0\0";

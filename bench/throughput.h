@@ -17,8 +17,8 @@
  * more than THROUGHPUT_THREADS at a time. */
 double throughput_alternating(bide *queue, const bide_put_options *options, int64_t duration_ns);
 
-/* Both at the same time: jobs from threads that put, to such a worker. Who puts rests while a thousand
- * are ready: so the rate is one that could be kept up. */
+/* Both at the same time: jobs from threads that put, to such a worker. Who puts rests while a
+ * thousand are ready: so the rate is one that could be kept up. */
 double throughput_worker(bide *queue, const bide_put_options *options, int64_t duration_ns);
 
 /* The same, but nobody rests: a long backlog grows, and is worked off. */

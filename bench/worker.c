@@ -3,20 +3,21 @@
  * worker - what a worker with an empty handler costs, beside the bare calls.
  *
  *     calls      4 threads, each put, reserve, delete in turn: what the others are compared with
- *     turns      4 threads put some thousand jobs, then a worker with 4 threads and an empty handler
- *                takes them, and so on
+ *     turns      4 threads put some thousand jobs, then a worker with 4 threads and an empty
+ *                handler takes them, and so on
  *     apart      4 threads put, 4 others reserve and delete, by the same calls
  *     worker     4 threads put, a worker with 4 threads and an empty handler takes
  *     burst      the same, but nobody who puts waits for those who take
  *     handlers   a worker with 4 threads, whose handlers put the next job
  *     typed      4 threads publish a struct, a worker reads it
  *
- * What is asked for is asked of "turns": the same ops on as many threads as "calls". In "worker", where
- * who puts rests while a thousand jobs are ready, and in "burst", where nobody rests and a backlog
- * grows which leaves the processor's caches, 8 threads hand jobs from core to core: "apart" says what
- * that costs without a worker. "handlers" is a cycle by each of 4 threads, as in "calls". Each run comes right after one
- * of the calls, and its ratio is to that one. Where others use the machine 8 threads get more of it
- * than 4, and the rates flatter: there the processor time of a job says more.
+ * What is asked for is asked of "turns": the same ops on as many threads as "calls". In "worker",
+ * where who puts rests while a thousand jobs are ready, and in "burst", where nobody rests and a
+ * backlog grows which leaves the processor's caches, 8 threads hand jobs from core to core: "apart"
+ * says what that costs without a worker. "handlers" is a cycle by each of 4 threads, as in "calls".
+ * Each run comes right after one of the calls, and its ratio is to that one. Where others use the
+ * machine 8 threads get more of it than 4, and the rates flatter: there the processor time of a job
+ * says more.
  */
 #include <stdio.h>
 #include <stdlib.h>

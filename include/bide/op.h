@@ -440,8 +440,8 @@ struct bide_op {
         uint64_t room_[28]; /* the largest size that arguments may grow to */
     };
 
-    /* The message, when the status is not 0. An op on a list succeeds even if items are rejected; the
-     * message is then that of the first of them, which error_item names. */
+    /* The message, when the status is not 0. An op on a list succeeds even if items are rejected;
+     * the message is then that of the first of them, which error_item names. */
     char error[BIDE_ERROR_SIZE];
 
     /* Private to the queue. Zero before the first submit. */

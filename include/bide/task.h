@@ -201,8 +201,8 @@ BIDE_API int bide_worker_handle_task(bide_worker *worker, const bide_task *task,
  * Registers a function that is called with the data and the error whenever a job of the task has
  * failed: bide_fallback(worker, TASK, function, arg), after bide_handle(). It runs after the
  * handler, while the lease is still held and before the queue accepts the outcome;
- * bide_context_is_last() returns whether the job will be buried. The data is NULL if it could not be
- * decoded. BIDE_NOT_FOUND: no handler yet; BIDE_EINVAL: the handler is that of another task.
+ * bide_context_is_last() returns whether the job will be buried. The data is NULL if it could not
+ * be decoded. BIDE_NOT_FOUND: no handler yet; BIDE_EINVAL: the handler is that of another task.
  */
 #define BIDE_FALLBACK_(task_) \
     "a fallback of " #task_   \

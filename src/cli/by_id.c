@@ -115,7 +115,8 @@ static void on_done(void *user, struct op_slot *slot)
 
 /* ---- jobs ---- */
 
-/* The arguments of all ops by id begin as bide_lease_args: the id, then the token if they have one. */
+/* The arguments of all ops by id begin as bide_lease_args: the id, then the token if they have
+ * one. */
 #define HAS_LEASE(type) \
     (offsetof(type, id) == 0 && offsetof(type, token) == offsetof(bide_lease_args, token))
 _Static_assert(HAS_LEASE(bide_lease_args), "delete, give_back, cancel, kick_job");

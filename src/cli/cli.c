@@ -47,8 +47,8 @@ static const char *verb_name(const struct cli *cli)
     return cli->verb == NULL ? "" : cli->verb->name;
 }
 
-/* Writes a line to standard error in one call, so that lines of several commands do not mix. Control
- * characters are escaped: file names and errors come from other users. */
+/* Writes a line to standard error in one call, so that lines of several commands do not mix.
+ * Control characters are escaped: file names and errors come from other users. */
 static void write_sanitized(const struct cli *cli, bi_print_fn *print, const char *text,
                             const char *end)
 {

@@ -2,11 +2,11 @@
 /*
  * cli - one run of the command line: arguments, queue, error messages.
  *
- * Output     Results go to standard output: formatted on a terminal, plain otherwise, and with --json
- *            one JSON value per line, whose fields never change their meaning. Errors, notes and
- *            progress go to standard error.
- * Failure    A verb returns an exit code. The function that detects an error prints it, once, by one of
- *            the functions here, which return the exit code; its callers pass the code on.
+ * Output     Results go to standard output: formatted on a terminal, plain otherwise, and with
+ *            --json one JSON value per line, whose fields never change their meaning. Errors, notes
+ *            and progress go to standard error.
+ * Failure    A verb returns an exit code. The function that detects an error prints it, once, by
+ *            one of the functions here, which return the exit code; its callers pass the code on.
  */
 #ifndef BI_CLI_H
 #define BI_CLI_H
@@ -68,11 +68,12 @@ int bi_cli_error(const struct cli *cli, int exit, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* Prints bide_last_error() for the code of a library call, and returns the exit code for it. Prints
- * nothing for BIDE_OK, nor if a signal has shut the queue down; then the exit code is the signal's. */
+ * nothing for BIDE_OK, nor if a signal has shut the queue down; then the exit code is the
+ * signal's. */
 int bi_cli_report_last(const struct cli *cli, int code);
 
-/* The same with the error text of an op. subject may be NULL or ""; it is printed before the text: "line 7",
- * "job 12". */
+/* The same with the error text of an op. subject may be NULL or ""; it is printed before the text:
+ * "line 7", "job 12". */
 int bi_cli_report(const struct cli *cli, const char *subject, int code, const char *message);
 
 /* The same about a job. */
@@ -81,8 +82,8 @@ int bi_cli_report_job(const struct cli *cli, uint64_t id, int code, const char *
 /* Returns the exit code for a code of the library. */
 int bi_cli_exit_code(int code);
 
-/* Returns true if further calls on the queue would get the same code: it failed or is closing. Other
- * codes are about one job. */
+/* Returns true if further calls on the queue would get the same code: it failed or is closing.
+ * Other codes are about one job. */
 bool bi_cli_is_fatal(int code);
 
 /* ---- notes ---- */
@@ -112,8 +113,8 @@ bool bi_cli_parse_id(const struct cli *cli, const char *word, uint64_t *id);
 /* Parses all words as job ids into cli->ids. BI_EXIT_OK, or prints a usage error. */
 int bi_cli_parse_ids(struct cli *cli);
 
-/* Fails if leases on this queue end with the process that reserved: then a token is worth nothing to
- * another process. */
+/* Fails if leases on this queue end with the process that reserved: then a token is worth nothing
+ * to another process. */
 int bi_cli_require_leases(const struct cli *cli);
 
 /* ---- memory ---- */
@@ -127,16 +128,16 @@ int bi_cli_require_leases(const struct cli *cli);
         va_end(args_);                                      \
     } while (0)
 
-/* Makes room for so many items in an array, and sets its capacity. False: out of memory, and nothing
- * has changed. */
+/* Makes room for so many items in an array, and sets its capacity. False: out of memory, and
+ * nothing has changed. */
 #define BI_CLI_RESERVE(array, needed, capacity) \
     bi_cli_reserve(&(array), sizeof(*(array)), (needed), &(capacity))
 bool bi_cli_reserve(void *array, size_t item_size, size_t needed, size_t *capacity);
 
 /* ---- output ---- */
 
-/* Flushes standard output. Returns BI_EXIT_OK; BI_EXIT_PIPE, without a message, if the reader has gone;
- * BI_EXIT_FAILED after an error message. */
+/* Flushes standard output. Returns BI_EXIT_OK; BI_EXIT_PIPE, without a message, if the reader has
+ * gone; BI_EXIT_FAILED after an error message. */
 int bi_cli_flush(const struct cli *cli);
 
 /* Returns true if the reader of standard output has gone. */
@@ -149,11 +150,11 @@ int bi_cli_print_json(const struct cli *cli, json_t *value);
 /*
  * interrupt - orderly end on Ctrl-C, SIGTERM and SIGHUP.
  *
- * A verb that waits or runs for long calls bi_interrupt_watch() when its queue is open. The first signal
- * then does not end the process: bi_interrupted() becomes true, the descriptor becomes readable, and the
- * queue is shut down, so waiting calls return BIDE_CLOSED; other calls complete. The verb completes its
- * current step, prints what is done, and returns bi_interrupt_exit(). A second signal, at least half a
- * second later, ends the process.
+ * A verb that waits or runs for long calls bi_interrupt_watch() when its queue is open. The first
+ * signal then does not end the process: bi_interrupted() becomes true, the descriptor becomes
+ * readable, and the queue is shut down, so waiting calls return BIDE_CLOSED; other calls complete.
+ * The verb completes its current step, prints what is done, and returns bi_interrupt_exit(). A
+ * second signal, at least half a second later, ends the process.
  */
 
 /* Returns BI_EXIT_OK, or prints an error. queue may be NULL. Called once per process. */
@@ -167,7 +168,8 @@ int bi_interrupt_fd(void);
 /* Returns 128 plus the signal number. */
 int bi_interrupt_exit(void);
 
-/* Waits until the descriptor is ready for events of poll(). False with errno: EINTR after a signal. */
+/* Waits until the descriptor is ready for events of poll(). False with errno: EINTR after a
+ * signal. */
 bool bi_interrupt_wait(int fd, short events);
 /* Writes all data, unless interrupted. False with errno; a part may have been written. */
 bool bi_interrupt_write(int fd, const void *data, size_t size);

@@ -2,8 +2,8 @@
 /*
  * cmd_bench.c - a quick benchmark of any queue, in a topic of its own that is removed afterwards.
  *
- * In each phase the threads take the jobs of one step, run the step and record how long it took, until
- * all jobs are processed, a step fails or a signal comes. A step that has begun is completed.
+ * In each phase the threads take the jobs of one step, run the step and record how long it took,
+ * until all jobs are processed, a step fails or a signal comes. A step that has begun is completed.
  */
 #include "cli/query.h"
 #include "util/clock.h"
@@ -212,8 +212,8 @@ static void show_progress(struct bench *bench)
     bi_progress_end(&progress);
 }
 
-/* Runs the steps of a phase on all threads. Returns BI_EXIT_OK also if a step failed or a signal came:
- * bench->code and bi_interrupted() tell. */
+/* Runs the steps of a phase on all threads. Returns BI_EXIT_OK also if a step failed or a signal
+ * came: bench->code and bi_interrupted() tell. */
 static int run_threads(struct bench *bench)
 {
     struct bench_thread *workers = calloc(threads, sizeof(*workers));

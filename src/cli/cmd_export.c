@@ -2,8 +2,8 @@
 /*
  * cmd_export.c - bide export.
  *
- * A file is complete or does not exist: it is written as NAME.part and renamed when it is complete and
- * synced. Standard output and files that are not regular are written directly.
+ * A file is complete or does not exist: it is written as NAME.part and renamed when it is complete
+ * and synced. Standard output and files that are not regular are written directly.
  */
 #define _GNU_SOURCE /* renameat2 */
 #include "cli/connect.h"
@@ -71,8 +71,8 @@ static int check_output(const struct cli *cli, const char *name)
     return S_ISREG(file_stat.st_mode) && !force ? report_exists(cli, name) : BI_EXIT_OK;
 }
 
-/* Returns true if the open file still has the name (another process may have renamed it) and belongs to
- * this user (another owner could read or change it). */
+/* Returns true if the open file still has the name (another process may have renamed it) and
+ * belongs to this user (another owner could read or change it). */
 static bool is_same_file(int fd, const char *path)
 {
     struct stat opened, named;

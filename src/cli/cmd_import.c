@@ -251,8 +251,8 @@ static int handle_line(struct importer *in, bide_slice line)
 
 /* ---- reading ---- */
 
-/* Rejects a line that is not complete by its first byte: a line without an end would otherwise be buffered
- * as a whole. Leading blanks are dropped for the same reason. */
+/* Rejects a line that is not complete by its first byte: a line without an end would otherwise be
+ * buffered as a whole. Leading blanks are dropped for the same reason. */
 static const char *check_line_start(struct input *input)
 {
     while (input->start < input->end && is_blank(input->data[input->start]))
@@ -386,7 +386,8 @@ static int import(struct cli *cli, int fd)
     struct importer in = {.cli = cli, .target = {.lossy = lossy}};
     struct job_scan recovered;
 
-    /* A restore with a key waits until the queue is loaded, and would be overtaken by those without. */
+    /* A restore with a key waits until the queue is loaded, and would be overtaken by those
+     * without. */
     int exit = bi_job_scan_open(&recovered, cli, cli->queue);
     if (exit != BI_EXIT_OK)
         return exit;

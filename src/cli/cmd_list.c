@@ -34,8 +34,8 @@ static bool parse_limit(const char *arg, void *to, char *error)
 }
 
 /*
- * Cursors of this verb: 'i' and a hexadecimal id, after which a list by id continues; or 'p' and the
- * cursor of the queue, which is opaque, for a list in pages.
+ * Cursors of this verb: 'i' and a hexadecimal id, after which a list by id continues; or 'p' and
+ * the cursor of the queue, which is opaque, for a list in pages.
  */
 #define BY_ID        'i'
 #define BY_PAGE      'p'
@@ -250,8 +250,8 @@ static int show_sorted(struct listing *listing)
     for (size_t i = 0; ids_only && i < scan.count && exit == BI_EXIT_OK; i++)
         exit = show_one(listing, &(bide_job){.id = bi_job_scan_id(&scan, i)});
 
-    /* Also if it was interrupted before the first job: the cursor of the queue would skip jobs that were
-     * listed and not printed. */
+    /* Also if it was interrupted before the first job: the cursor of the queue would skip jobs that
+     * were listed and not printed. */
     listing->next[0] = 0;
     if (truncated || exit != BI_EXIT_OK)
         set_next_by_id(listing);

@@ -50,9 +50,9 @@ static int print_count(const struct cli *cli, uint64_t count)
     return BI_EXIT_OK;
 }
 
-/* bide_kick() kicks delayed jobs when no job is buried, also when another client has kicked the buried
- * ones since the stats were read. A plain beanstalkd has no other kick: there the number of buried jobs
- * is the limit. */
+/* bide_kick() kicks delayed jobs when no job is buried, also when another client has kicked the
+ * buried ones since the stats were read. A plain beanstalkd has no other kick: there the number of
+ * buried jobs is the limit. */
 static int kick_some(const struct cli *cli, uint64_t limit, uint64_t *count)
 {
     bool plain = (bide_capabilities(cli->queue) & BIDE_CAN_ALL_OPS) == 0;

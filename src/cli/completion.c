@@ -3,12 +3,12 @@
  * completion.c - bide completion: what the tab key offers.
  *
  * The scripts for the shells are short: they pass the words of the command line to "bide completion
- * words", which completes the last one from the tables of verbs and flags. The kind of an argument is
- * its name in the usage of a verb, or after a flag: TOPIC, FILE, STATE and VERB are completed, lower
- * case is a literal, and a|b are alternatives. Other kinds are not completed.
+ * words", which completes the last one from the tables of verbs and flags. The kind of an argument
+ * is its name in the usage of a verb, or after a flag: TOPIC, FILE, STATE and VERB are completed,
+ * lower case is a literal, and a|b are alternatives. Other kinds are not completed.
  *
- * Output     The first line is the part of the last word that stays ("--color="). Then a candidate per
- *            line, and after a tab its description; or what the shell completes itself:
+ * Output     The first line is the part of the last word that stays ("--color="). Then a candidate
+ *            per line, and after a tab its description; or what the shell completes itself:
  *                :files        names of files
  *                :program N    a program, which is word N from 0, and its arguments
  */

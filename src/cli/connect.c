@@ -161,8 +161,8 @@ static int report_open_error(const struct cli *cli, int code, const char *url_so
     return bi_cli_error(cli, exit, "%.300s%s", message, source);
 }
 
-/* Records the URL for child processes and messages. Messages do not show peer=trusted, which bide adds
- * itself. */
+/* Records the URL for child processes and messages. Messages do not show peer=trusted, which bide
+ * adds itself. */
 static void record_url(struct cli *cli, const char *url)
 {
     bi_url_strip_secret(cli->child_url, url);
@@ -172,9 +172,9 @@ static void record_url(struct cli *cli, const char *url)
         *suffix = 0;
 }
 
-/* Adds the secret file to a URL without a secret. The secret_file of the config file is used only for
- * servers that the command does not name: otherwise the secret could be sent to another server. full:
- * FULL_URL_MAX bytes. */
+/* Adds the secret file to a URL without a secret. The secret_file of the config file is used only
+ * for servers that the command does not name: otherwise the secret could be sent to another server.
+ * full: FULL_URL_MAX bytes. */
 static void add_secret_file(char *full, const char *url, bool is_explicit)
 {
     const char *file = getenv("BIDE_SECRET_FILE"), *source = "BIDE_SECRET_FILE";
@@ -202,7 +202,8 @@ int bi_connect_open_url(struct cli *cli, const char *url, bide **queue)
 {
     char full[FULL_URL_MAX];
 
-    /* BIDE_SECRET_FILE is tried only if the server requires a secret: the other queue may be another server. */
+    /* BIDE_SECRET_FILE is tried only if the server requires a secret: the other queue may be
+     * another server. */
     int code = open_queue(cli, url, queue);
     add_secret_file(full, url, true);
     if (code == BIDE_EINVAL && strcmp(full, url) != 0)
@@ -257,8 +258,8 @@ static int open_user_server(struct cli *cli, const struct user_server *server)
     return open_named(cli, url, NULL, false);
 }
 
-/* Returns true if a trusted server listens on the usual port. listener->untrusted: a server of another
- * user listens there. */
+/* Returns true if a trusted server listens on the usual port. listener->untrusted: a server of
+ * another user listens there. */
 static bool find_local_server(const struct cli *cli, struct peer_listener *listener)
 {
     struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(LOCAL_PORT)};
@@ -272,8 +273,8 @@ static bool find_local_server(const struct cli *cli, struct peer_listener *liste
     return false;
 }
 
-/* Opens a trusted server on the usual port, and sets *exit. False: there is none, or it is not a job
- * queue. */
+/* Opens a trusted server on the usual port, and sets *exit. False: there is none, or it is not a
+ * job queue. */
 static bool open_local_server(struct cli *cli, struct peer_listener *listener, int *exit)
 {
     char url[FULL_URL_MAX];
@@ -333,8 +334,8 @@ static int report_untrusted(const struct cli *cli, const struct peer_listener *l
     return BI_EXIT_OK;
 }
 
-/* Mentions jobs in the file of the user server, which is not running. This is printed once, until that
- * server has run again: most commands have nothing to do with those jobs. */
+/* Mentions jobs in the file of the user server, which is not running. This is printed once, until
+ * that server has run again: most commands have nothing to do with those jobs. */
 static void note_unserved_file(const struct cli *cli, const struct user_server *server)
 {
     if (!cli->quiet && access(server->file, F_OK) == 0 && bi_user_server_note_unserved(server))
@@ -356,8 +357,8 @@ static int open_default(struct cli *cli)
     if (server.unsafe)
         return bi_cli_error(cli, BI_EXIT_NO_QUEUE, "%s", error);
 
-    /* A user server that listens is used, also if it cannot be opened: jobs must not go to another queue
-     * because of an error. */
+    /* A user server that listens is used, also if it cannot be opened: jobs must not go to another
+     * queue because of an error. */
     if (located && bi_user_server_find(&server))
         return open_user_server(cli, &server);
     if (open_local_server(cli, &listener, &exit)) {

@@ -2,9 +2,9 @@
 /*
  * flag - parses the command line by tables of flags.
  *
- * A flag is --name, --name=value, --name value, -n, -nvalue or -n value; letters without a value may be
- * joined. Flags and other arguments may be mixed; after -- there are no flags. The parse function of a
- * flag validates its value and stores it in a variable.
+ * A flag is --name, --name=value, --name value, -n, -nvalue or -n value; letters without a value
+ * may be joined. Flags and other arguments may be mixed; after -- there are no flags. The parse
+ * function of a flag validates its value and stores it in a variable.
  *
  *     static int64_t delay_ms;
  *     static bool lines;
@@ -24,8 +24,8 @@
 #include <bide/job.h>
 #include <stdint.h>
 
-/* Parses a value into *to. False with an error text that follows the value: "is not a number". text is
- * NULL for a flag without a value. */
+/* Parses a value into *to. False with an error text that follows the value: "is not a number". text
+ * is NULL for a flag without a value. */
 typedef bool bi_flag_parse_fn(const char *text, void *to, char *error);
 
 struct flag {

@@ -274,8 +274,8 @@ static void on_done(void *user, struct op_slot *slot)
     if (scan_run->exit != BI_EXIT_OK)
         return;
 
-    /* The visitor may take the job, so its size is read before. The estimate rises at once and falls
-     * slowly: too small a one would let large jobs exceed the bound of the pipeline. */
+    /* The visitor may take the job, so its size is read before. The estimate rises at once and
+     * falls slowly: too small a one would let large jobs exceed the bound of the pipeline. */
     size_t size = slot->op.status == BIDE_OK ? bi_job_scan_job_size(&slot->job) : 0;
     size_t decayed = scan_run->expected_size - scan_run->expected_size / 64;
     scan_run->expected_size = size > decayed ? size : decayed;
@@ -300,8 +300,8 @@ static void submit_peek(struct scan_run *scan_run, uint64_t id, size_t size)
         scan_run->exit = bi_interrupt_exit();
 }
 
-/* Has every job of a beanstalkd been found? Without the last id the scan cannot know where to stop if
- * jobs were deleted since they were counted; it gives up after EMPTY_MAX ids without a job. */
+/* Has every job of a beanstalkd been found? Without the last id the scan cannot know where to stop
+ * if jobs were deleted since they were counted; it gives up after EMPTY_MAX ids without a job. */
 static bool is_finished(struct scan_run *scan_run, uint64_t id)
 {
     const struct job_scan *scan = scan_run->scan;

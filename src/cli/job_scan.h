@@ -60,8 +60,8 @@ typedef int bi_job_scan_visit(void *user, bide_job *job);
 int bi_job_scan_read(struct job_scan *scan, const char *label, bi_job_scan_visit *visit,
                      void *user);
 
-/* Does this code of a peek mean that one job of a file is damaged, and the next one may be readable?
- * An error of a server concerns all jobs. */
+/* Does this code of a peek mean that one job of a file is damaged, and the next one may be
+ * readable? An error of a server concerns all jobs. */
 bool bi_job_scan_is_damaged_job(const struct job_scan *scan, int code);
 
 /* The memory that a job takes in a pipeline. */

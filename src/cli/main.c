@@ -134,8 +134,8 @@ static void mask_value(char *header)
         memset(value + 1, '*', strlen(value + 1));
 }
 
-/* Overwrites secrets in the arguments, which every user of the machine can see, and returns a copy from
- * before that lives as long as the process. NULL: out of memory. */
+/* Overwrites secrets in the arguments, which every user of the machine can see, and returns a copy
+ * from before that lives as long as the process. NULL: out of memory. */
 static const char *const *mask_secrets(int argc, char **argv)
 {
     static char **copy;
@@ -157,8 +157,8 @@ static const char *const *mask_secrets(int argc, char **argv)
 
 /* ---- running ---- */
 
-/* Opens standard descriptors that are closed, so that a file of the queue does not get their numbers.
- * Reads and writes still fail: the mode is the wrong one. */
+/* Opens standard descriptors that are closed, so that a file of the queue does not get their
+ * numbers. Reads and writes still fail: the mode is the wrong one. */
 static bool open_standard_fds(void)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {

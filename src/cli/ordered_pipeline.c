@@ -10,8 +10,8 @@
 
 #define GROUP_MAX 128 /* ops that one call hands to the queue */
 
-/* Three positions that only grow: completed <= submitted <= filled, at most as many apart as there are
- * slots. */
+/* Three positions that only grow: completed <= submitted <= filled, at most as many apart as there
+ * are slots. */
 struct ordered_pipeline {
     bide *queue;
     bide_cq *cq;
@@ -30,9 +30,9 @@ static struct op_slot *slot_at(struct ordered_pipeline *pipeline, uint64_t posit
     return &pipeline->slots[position % BI_ORDERED_PIPELINE_SLOTS];
 }
 
-/* Ops are handed over in groups only if the queue has room for all that the pipeline may hold. Otherwise
- * it could reject one op of a group with BIDE_EBUSY and accept those behind it. The encoded arguments of
- * an op may be larger than its bytes. */
+/* Ops are handed over in groups only if the queue has room for all that the pipeline may hold.
+ * Otherwise it could reject one op of a group with BIDE_EBUSY and accept those behind it. The
+ * encoded arguments of an op may be larger than its bytes. */
 static size_t group_size(const bide *queue)
 {
     const bide_options *options = &queue->options;
@@ -187,8 +187,8 @@ void bi_ordered_pipeline_drain(struct ordered_pipeline *pipeline)
         complete_some(pipeline);
 }
 
-/* Waits for a completion, input, a signal or the timeout. A descriptor of -1 is not waited for. Returns true
- * if there is input. */
+/* Waits for a completion, input, a signal or the timeout. A descriptor of -1 is not waited for.
+ * Returns true if there is input. */
 static bool wait_for_event(struct ordered_pipeline *pipeline, int input, int signals,
                            int timeout_ms)
 {
@@ -218,8 +218,8 @@ bool bi_ordered_pipeline_wait_input(struct ordered_pipeline *pipeline, int fd)
     if (poll(&input, 1, 0) > 0)
         return true;
 
-    /* A line of a slow producer is submitted at once. While ops are in flight, lines are collected: a
-     * fast producer is not slowed down by small groups. */
+    /* A line of a slow producer is submitted at once. While ops are in flight, lines are collected:
+     * a fast producer is not slowed down by small groups. */
     if (pipeline->completed == pipeline->submitted)
         bi_ordered_pipeline_flush(pipeline);
     bool has_completed = complete_ready(pipeline);

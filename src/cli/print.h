@@ -10,22 +10,23 @@
 
 #include <stdio.h>
 
-/* Prints bytes unchanged; on a terminal control characters and invalid UTF-8 are shown as \xNN, except
- * newlines and tabs. */
+/* Prints bytes unchanged; on a terminal control characters and invalid UTF-8 are shown as \xNN,
+ * except newlines and tabs. */
 typedef void bi_print_fn(FILE *to, bool terminal, const void *data, size_t size);
 bi_print_fn bi_print_bytes;
 
 /* The same in one line: control characters (C1 too, as bytes and as UTF-8) are \n, \t, \r or \xNN,
- * also in a pipe, whose content is often shown later. Without a terminal other bytes are unchanged. */
+ * also in a pipe, whose content is often shown later. Without a terminal other bytes are
+ * unchanged. */
 bi_print_fn bi_print_line;
 
-/* Returns the length of the first character, and its width in columns, -1 for control characters. 0:
- * invalid UTF-8. */
+/* Returns the length of the first character, and its width in columns, -1 for control characters.
+ * 0: invalid UTF-8. */
 size_t bi_print_char_width(const unsigned char *at, size_t size, int *columns);
 
-/* Formats the beginning of some bytes in one line of at most width columns, ended by "…" if it is cut.
- * Control characters and invalid UTF-8 become ".". to: at least 4 * width + 4 bytes. Returns the number
- * of columns. */
+/* Formats the beginning of some bytes in one line of at most width columns, ended by "…" if it is
+ * cut. Control characters and invalid UTF-8 become ".". to: at least 4 * width + 4 bytes. Returns
+ * the number of columns. */
 size_t bi_print_excerpt(char *to, size_t width, const void *data, size_t size);
 
 /* Returns true if the bytes are invalid UTF-8 or contain NUL. */
@@ -75,15 +76,15 @@ struct text bi_text_moment(int64_t at_ms);
 struct text bi_text_moment_from(int64_t at_ms, int64_t now_ms);
 
 /*
- * A table. On a terminal no row is wider than the window: the last column is cut first, then the widest
- * text columns, and columns that still do not fit are omitted. Otherwise there are no colors, and nothing
- * is cut. A row is always one line.
+ * A table. On a terminal no row is wider than the window: the last column is cut first, then the
+ * widest text columns, and columns that still do not fit are omitted. Otherwise there are no
+ * colors, and nothing is cut. A row is always one line.
  */
 struct table;
 #define BI_TABLE_COLUMNS 16
 
-/* headers: "TOPIC|>READY|>AGE"; > aligns the column to the right. Returns NULL without memory; the other
- * functions accept NULL, and print() reports it. */
+/* headers: "TOPIC|>READY|>AGE"; > aligns the column to the right. Returns NULL without memory; the
+ * other functions accept NULL, and print() reports it. */
 struct table *bi_table_new(const struct cli *cli, const char *headers);
 /* Appends a cell; a row is complete when every column has one. */
 void bi_table_cell(struct table *table, enum bi_print_style style, const char *format, ...)
@@ -91,8 +92,8 @@ void bi_table_cell(struct table *table, enum bi_print_style style, const char *f
 void bi_table_number(struct table *table, enum bi_print_style style, uint64_t number);
 /* Appends bytes: an excerpt on a terminal, all of them elsewhere. */
 void bi_table_bytes(struct table *table, enum bi_print_style style, const void *data, size_t size);
-/* Prints and drops the rows so far; columns of later rows are at least as wide. This bounds the memory
- * of long tables. */
+/* Prints and drops the rows so far; columns of later rows are at least as wide. This bounds the
+ * memory of long tables. */
 void bi_table_flush(struct table *table);
 /* Prints the rest and frees. Returns BI_EXIT_OK, or prints an error if memory was exhausted. */
 int bi_table_print(struct table *table);

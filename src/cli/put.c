@@ -2,8 +2,8 @@
 /*
  * put - one run of `bide put`.
  *
- * An op puts a batch of jobs. The last op of the pipeline is not handed to the queue before its batch is
- * full, or the input pauses while no op is in flight.
+ * An op puts a batch of jobs. The last op of the pipeline is not handed to the queue before its
+ * batch is full, or the input pauses while no op is in flight.
  */
 #include "cli/put.h"
 
@@ -136,7 +136,8 @@ static void report_success(struct put_run *run, uint64_t number, uint64_t id)
         bi_progress_set(&run->progress, run->put_count);
 }
 
-/* A failure that concerns all puts: reported once; which lines are stored is reported at the end. */
+/* A failure that concerns all puts: reported once; which lines are stored is reported at the
+ * end. */
 static void report_failure(struct put_run *run, uint64_t number, int code, const char *error)
 {
     char name[200];
@@ -186,8 +187,8 @@ static void report_item(struct put_run *run, const bide_op *op, size_t index, ui
         return;
     }
     bi_progress_end(&run->progress);
-    /* After a failure of all puts, a refused line is put again by the rest that the user continues with,
-     * and is reported then. */
+    /* After a failure of all puts, a refused line is put again by the rest that the user continues
+     * with, and is reported then. */
     if (code == BIDE_PENDING || run->failed || bi_cli_is_fatal(code))
         report_failure(run, number, code, error);
     else
@@ -228,8 +229,8 @@ static struct batch *get_batch(struct put_run *run, size_t size)
     if (batch == NULL)
         return NULL;
 
-    /* At most three other batches are in flight: more do not make it faster. The size of this one is not
-     * known yet, so each counts as a quarter, although it may grow to BIDE_BATCH_BYTES. */
+    /* At most three other batches are in flight: more do not make it faster. The size of this one
+     * is not known yet, so each counts as a quarter, although it may grow to BIDE_BATCH_BYTES. */
     size_t share = BI_ORDERED_PIPELINE_BYTES / 4;
     slot = bi_ordered_pipeline_get_slot(run->pipeline, size > share ? size : share);
     slot->extra = batch;
@@ -400,8 +401,8 @@ static void read_records(struct put_run *run, int fd)
     bi_input_done(&input);
 }
 
-/* Records before a refused one (--stop-on-error) are put; those that were read but not submitted when
- * the run was cut short are not. */
+/* Records before a refused one (--stop-on-error) are put; those that were read but not submitted
+ * when the run was cut short are not. */
 static void complete_puts(struct put_run *run)
 {
     if (is_cut_short(run))

@@ -19,9 +19,9 @@
  *
  * The body is "body" (a string), "body_base64" (any bytes) or "body_json" (any value, stored as
  * compact JSON); one of them is required. The other names are those of bide_put_options, with
- * milliseconds as numbers; names without _ms (delay, ttr, backoff, backoff_max, retain, at, expires,
- * expires_in) take what the flags of these names take. The command line has the defaults. An unknown
- * name, a value of another type, and two names for the same option are rejected.
+ * milliseconds as numbers; names without _ms (delay, ttr, backoff, backoff_max, retain, at,
+ * expires, expires_in) take what the flags of these names take. The command line has the defaults.
+ * An unknown name, a value of another type, and two names for the same option are rejected.
  */
 struct put_json {
     bide_put_options options; /* its key points to the one here, or to that of the defaults */
@@ -73,12 +73,13 @@ int bi_put_run(struct put_run *run);
 
 /* ---- waiting for jobs: cmd_wait.c ---- */
 
-/* Fails if no other process can use the queue while this one has it open: the wait would never end. */
+/* Fails if no other process can use the queue while this one has it open: the wait would never
+ * end. */
 int bi_wait_check(const struct cli *cli);
 
 /*
- * Waits for all jobs at once, and prints their results in the order given. result_expected: the jobs
- * were put to keep a result. Returns for one job: BI_EXIT_OK done, also without a result;
+ * Waits for all jobs at once, and prints their results in the order given. result_expected: the
+ * jobs were put to keep a result. Returns for one job: BI_EXIT_OK done, also without a result;
  * BI_EXIT_REFUSED buried; BI_EXIT_NOT_FOUND no such job, or removed before it was done;
  * BI_EXIT_TIMED_OUT. For several: BI_EXIT_PARTIAL unless all are done.
  */

@@ -13,13 +13,15 @@ bool bi_query_check_topic(const struct cli *cli, const char *word);
 /* Checks all arguments, which are topics. BI_EXIT_OK, or prints a usage error. */
 int bi_query_check_topics(struct cli *cli);
 
-/* Calls visit for each topic of a queue, or for each that clients wait for, until it returns another
- * exit code than BI_EXIT_OK. Returns that code, or reports what failed. visit must not call it. */
+/* Calls visit for each topic of a queue, or for each that clients wait for, until it returns
+ * another exit code than BI_EXIT_OK. Returns that code, or reports what failed. visit must not call
+ * it. */
 typedef int bi_query_visit_topic(void *user, const bide_topic_stats *topic);
 int bi_query_each_topic(const struct cli *cli, bide *queue, bool waiting_only,
                         bi_query_visit_topic *visit, void *user);
 
-/* Reads the figures of a topic. Fails with BI_EXIT_NOT_FOUND and an error message if there is none. */
+/* Reads the figures of a topic. Fails with BI_EXIT_NOT_FOUND and an error message if there is
+ * none. */
 int bi_query_topic_stats(const struct cli *cli, const char *topic, bide_topic_stats *stats);
 
 /* The same for a verb that changes jobs. A topic is removed with its last job, so one that does not
@@ -59,8 +61,8 @@ bi_flag_parse_fn bi_query_parse_strategy; /* bide_strategy */
             BI_FLAG_TARGET_(bide_strategy, to)                                        \
     }
 
-/* Parses the arguments; topic_args->strategy is set from its flag before. False with an error text: a
- * name or weight is invalid, or the strategy has no weights. */
+/* Parses the arguments; topic_args->strategy is set from its flag before. False with an error text:
+ * a name or weight is invalid, or the strategy has no weights. */
 bool bi_query_parse_topics(struct topic_args *topic_args, const char *const *words, size_t count,
                            char *error);
 

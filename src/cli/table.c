@@ -168,8 +168,8 @@ static size_t total_width(const struct table *table, const size_t *widths)
     return total;
 }
 
-/* Returns the widest text column that can be narrower; the number of columns: none. Numbers are never
- * cut: the rest would be another number. */
+/* Returns the widest text column that can be narrower; the number of columns: none. Numbers are
+ * never cut: the rest would be another number. */
 static size_t find_widest(const struct table *table, const size_t *widths)
 {
     size_t widest = table->columns;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * transfer - what export, import and move share: the op that copies a job to another queue, and pauses.
+ * transfer - what export, import and move share: the op that copies a job to another queue, and
+ * pauses.
  *
- * The op is a restore. A plain beanstalkd has none, so it gets a put with topic, priority, delay and ttr;
- * counters and ages start again. A job with other attributes (key, retries, expiry ...) is rejected
- * unless they may be lost; buried and done jobs are always rejected.
+ * The op is a restore. A plain beanstalkd has none, so it gets a put with topic, priority, delay
+ * and ttr; counters and ages start again. A job with other attributes (key, retries, expiry ...) is
+ * rejected unless they may be lost; buried and done jobs are always rejected.
  */
 #ifndef BI_TRANSFER_H
 #define BI_TRANSFER_H
@@ -22,7 +23,8 @@ struct restore_target {
  * remaining retention by the time since the job was read. */
 const char *bi_transfer_skip_reason(bide_job *job, int64_t now_ms);
 
-/* Fills in the op for the job of a slot. False with an error text if the target cannot hold the job. */
+/* Fills in the op for the job of a slot. False with an error text if the target cannot hold the
+ * job. */
 bool bi_transfer_build_op(const struct restore_target *restore_target, struct op_slot *slot,
                           char *error);
 

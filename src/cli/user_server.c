@@ -29,8 +29,8 @@
 
 /* ---- paths ---- */
 
-/* Returns true if only this user can write to the directory; or, with may_be_link, to the target of a
- * link of this user. */
+/* Returns true if only this user can write to the directory; or, with may_be_link, to the target of
+ * a link of this user. */
 static bool owns_dir(const char *dir, bool may_be_link)
 {
     struct stat info;
@@ -73,8 +73,8 @@ bool bi_user_server_config_path(char *path, size_t size, const char *name)
     return length > 0 && (size_t)length < size;
 }
 
-/* Rejects a directory that exists and that others can write to. variable: the one that selects another
- * directory. */
+/* Rejects a directory that exists and that others can write to. variable: the one that selects
+ * another directory. */
 static bool check_dir(struct user_server *server, const char *dir, bool may_be_link,
                       const char *variable, char *error)
 {
@@ -129,9 +129,9 @@ bool bi_user_server_locate(struct user_server *server, char *error)
 
 /* ---- the running server ---- */
 
-/* Returns true if a server listens on the socket, with its process id if pid is not NULL. Only this user
- * can create a socket in the directory, so the listener is trusted. A full backlog (EAGAIN) means that it
- * listens, too; the process id is then 0, as without a server. */
+/* Returns true if a server listens on the socket, with its process id if pid is not NULL. Only this
+ * user can create a socket in the directory, so the listener is trusted. A full backlog (EAGAIN)
+ * means that it listens, too; the process id is then 0, as without a server. */
 static bool is_listening(const struct user_server *server, pid_t *pid)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -212,9 +212,9 @@ bool bi_user_server_note_unserved(const struct user_server *server)
 /* ---- starting: directories and files ---- */
 
 /*
- * Creates the directory and those above it. With check_owners, each must belong to this user or root: in a
- * directory of another user, as when root runs with that user's HOME, a link could redirect the log and
- * the jobs.
+ * Creates the directory and those above it. With check_owners, each must belong to this user or
+ * root: in a directory of another user, as when root runs with that user's HOME, a link could
+ * redirect the log and the jobs.
  */
 static bool make_dir(const char *dir, bool check_owners, char *error)
 {
@@ -287,7 +287,8 @@ static void find_program(char *path, size_t size)
     snprintf(path, size, "bided");
 }
 
-/* Finds the config file of the user server: bided.conf beside bide.conf. False and "/dev/null": none. */
+/* Finds the config file of the user server: bided.conf beside bide.conf. False and "/dev/null":
+ * none. */
 static bool find_config(char *path, size_t size)
 {
     if (bi_user_server_config_path(path, size, "bided.conf") && access(path, F_OK) == 0)
@@ -297,8 +298,8 @@ static bool find_config(char *path, size_t size)
 }
 
 /* Starts bided in a session of its own, out of reach of the terminal's Ctrl-C, with default signal
- * dispositions and without inherited descriptors: a lock or the end of a pipe would be held for as long
- * as the server runs. Returns 0 or an errno. */
+ * dispositions and without inherited descriptors: a lock or the end of a pipe would be held for as
+ * long as the server runs. Returns 0 or an errno. */
 static int spawn(const struct user_server *server, pid_t *pid)
 {
     char program[4096], url[BI_URL_MAX], listen[1200], config[1200];
@@ -347,8 +348,8 @@ static int spawn(const struct user_server *server, pid_t *pid)
     return code;
 }
 
-/* Returns true if the server replies. It listens before it has opened its file. A server that wants a
- * secret (BIDE_EINVAL) replies, too. */
+/* Returns true if the server replies. It listens before it has opened its file. A server that wants
+ * a secret (BIDE_EINVAL) replies, too. */
 static bool is_serving(const struct user_server *server)
 {
     char url[BI_URL_MAX];
@@ -390,8 +391,8 @@ static int report_exit(const struct cli *cli, const struct user_server *server, 
     read_log_error(server, log_offset, reason, sizeof(reason));
     const char *holder = strstr(reason, held);
 
-    /* The runtime directory is removed when the user logs out, while the server runs on and holds its
-     * file. */
+    /* The runtime directory is removed when the user logs out, while the server runs on and holds
+     * its file. */
     if (holder != NULL && strstr(holder, "(bided)") != NULL)
         return bi_cli_error(cli, BI_EXIT_NO_QUEUE,
                             "%.300s is served by a bided whose socket is gone, perhaps since a "

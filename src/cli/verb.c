@@ -128,7 +128,8 @@ int bi_verb_check_words(const struct cli *cli, size_t min, size_t max)
 #define COLUMN 26
 #define WIDTH  79
 
-/* Prints words, wrapped at WIDTH; lines after the first are indented. column: the current column. */
+/* Prints words, wrapped at WIDTH; lines after the first are indented. column: the current
+ * column. */
 static void wrap(FILE *to, const char *text, size_t size, size_t column, size_t indent)
 {
     bool first = true;

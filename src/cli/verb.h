@@ -2,8 +2,8 @@
 /*
  * verb - the table of verbs, and the help.
  *
- * The rows are in cmd_*.c, completion.c, user_server.c and verb.c. Help, completion and the number of
- * arguments come from them. The text of `bide help VERB` below the flags is in help.txt.
+ * The rows are in cmd_*.c, completion.c, user_server.c and verb.c. Help, completion and the number
+ * of arguments come from them. The text of `bide help VERB` below the flags is in help.txt.
  */
 #ifndef BI_VERB_H
 #define BI_VERB_H
@@ -56,8 +56,8 @@ struct verb {
 BI_VERBS(BI_VERB_NO_HEADING, BI_VERB_DECLARE)
 #undef BI_VERB_DECLARE
 
-/* A part of help.txt, or a completion script; tools/embed.awk makes a table of them, which ends with the
- * name NULL. */
+/* A part of help.txt, or a completion script; tools/embed.awk makes a table of them, which ends
+ * with the name NULL. */
 struct embedded_text {
     const char *name, *text;
 };
@@ -97,9 +97,9 @@ void bi_verb_print_verb_help(FILE *to, const struct verb *verb);
 /*
  * by_id - verbs that apply one op to each of several jobs.
  *
- * The jobs are arguments, or with "-" lines of standard input: an id, or an id, a space and the token
- * of its lease. Ops are pipelined; results are printed in the order of the jobs. A job that is rejected
- * is reported, and the others go on.
+ * The jobs are arguments, or with "-" lines of standard input: an id, or an id, a space and the
+ * token of its lease. Ops are pipelined; results are printed in the order of the jobs. A job that
+ * is rejected is reported, and the others go on.
  *
  * A verb is one row: struct verb with .data = &row, .check = bi_by_id_check, .run = bi_by_id_run.
  *

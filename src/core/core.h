@@ -263,8 +263,8 @@ int bi_load_job(struct core *core, const struct bi_image *image, struct bi_now n
 /* Announces stored jobs that are still to be loaded, so that new jobs do not use their memory.
  * Each bi_load_job() that succeeds is one of them; bi_core_retire_excess() resets the number. */
 void bi_load_expect(struct core *core, uint64_t jobs);
-/* Whether the memory in use and that of so many stored jobs exceed half of max_memory. The other half
- * is more than the ops need that are run until the jobs are counted. */
+/* Whether the memory in use and that of so many stored jobs exceed half of max_memory. The other
+ * half is more than the ops need that are run until the jobs are counted. */
 bool bi_load_may_fill_memory(const struct core *core, uint64_t jobs);
 /* Restores the pause of the topic that the image names. */
 int bi_load_pause(struct core *core, const struct bi_image *image, struct bi_now now);

@@ -4,8 +4,8 @@
  * undone, expired, kept over a stop.
  *
  * With a journal a job is reserved without a running lease (reply_pending), until the reply of its
- * reserve is sent. A reservation whose op fails before that is abandoned and undone: the job returns
- * to its previous state and place, and nothing is counted.
+ * reserve is sent. A reservation whose op fails before that is abandoned and undone: the job
+ * returns to its previous state and place, and nothing is counted.
  *
  * Ordering   A lease starts with the reply, not with the reservation: a slow commit or a slow read
  *            of a body must not use up the ttr.
@@ -90,8 +90,8 @@ static void start(struct core *core, bide_job *snapshot)
     struct job *job = bi_lease_find_job(core, snapshot);
 
     /* A rollback must not revert the start, because the client knows of the lease: the saved copies
-     * start, too. If the token was used before the reply and that use is rolled back, the job returns
-     * with a lease that has started. */
+     * start, too. If the token was used before the reply and that use is rolled back, the job
+     * returns with a lease that has started. */
     if (job == NULL || (job->flags & JOB_DIRTY) != 0)
         bi_journal_start_lease(core, snapshot->id, snapshot->token);
 

@@ -33,10 +33,10 @@ static struct topic *get_or_create_topic(struct core *core, bide_op *op, bide_sl
 /* ---- slices ---- */
 
 /*
- * private_.step.slice of a sliced op has when it began, its topic, and how many jobs it has treated in
- * its last two batches. Parts in earlier batches are committed: an op does not begin a third part
- * before the oldest of its parts is. So two counts are enough to know, when a commit fails, how many
- * of its changes were rolled back.
+ * private_.step.slice of a sliced op has when it began, its topic, and how many jobs it has treated
+ * in its last two batches. Parts in earlier batches are committed: an op does not begin a third
+ * part before the oldest of its parts is. So two counts are enough to know, when a commit fails,
+ * how many of its changes were rolled back.
  */
 
 static int end_slices(struct core *core, bide_op *op, int code)
@@ -128,7 +128,8 @@ static bool begin_part(struct core *core, bide_op *op, const struct job *job)
     return true;
 }
 
-/* Runs one slice: changes jobs until next() returns none. topic is NULL if there is nothing to do. */
+/* Runs one slice: changes jobs until next() returns none. topic is NULL if there is nothing to
+ * do. */
 static int run_slice(struct core *core, bide_op *op, struct topic *topic,
                      struct job *(*next)(struct core *, const bide_op *, const struct topic *),
                      int (*change)(struct core *, struct job *))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * op_finish - the ops of the holder of a lease: delete, done, release, give_back, fail, bury, touch;
- * and the timers that remove jobs: a retention ended, a job expired.
+ * op_finish - the ops of the holder of a lease: delete, done, release, give_back, fail, bury,
+ * touch; and the timers that remove jobs: a retention ended, a job expired.
  *
  * Failure    Everything that can fail precedes the first change of a job. Timers that run out of
  *            memory are set again, 100 ms later.
@@ -32,8 +32,8 @@ static struct job *find_current(struct core *core, uint64_t id)
     return bi_job_find(core, id);
 }
 
-/* Finds a job for an op with this token. Without a token (0) only jobs that are not reserved, except
- * for ops that only the holder of the lease may run. */
+/* Finds a job for an op with this token. Without a token (0) only jobs that are not reserved,
+ * except for ops that only the holder of the lease may run. */
 static int find_with_token(struct core *core, bide_op *op, uint64_t id, uint64_t token,
                            bool holder_only, struct job **job)
 {
@@ -88,8 +88,9 @@ static int delete_job(struct core *core, bide_op *op, struct job *job, uint64_t 
     return remove_job(core, job, BIDE_EVENT_DELETED, token != 0);
 }
 
-/* Finds a job as find_with_token() does, for an op that requeues or buries it. Rejects a job that is
- * buried or done. If its cancellation was requested, removes it instead and sets *job to NULL. */
+/* Finds a job as find_with_token() does, for an op that requeues or buries it. Rejects a job that
+ * is buried or done. If its cancellation was requested, removes it instead and sets *job to
+ * NULL. */
 static int find_to_requeue(struct core *core, bide_op *op, uint64_t id, uint64_t token,
                            bool holder_only, struct job **job)
 {
@@ -108,7 +109,8 @@ static int find_to_requeue(struct core *core, bide_op *op, uint64_t id, uint64_t
     return code;
 }
 
-/* Does everything of a change that can fail, and sets last_error. An empty text keeps the last one. */
+/* Does everything of a change that can fail, and sets last_error. An empty text keeps the last
+ * one. */
 static int prepare_change(struct core *core, bide_op *op, struct job *job, bide_slice text)
 {
     struct job_ext *ext = bi_job_ensure_ext(core, job);

@@ -111,7 +111,8 @@ static bool matches(const struct listing *listing, const struct job *job)
 
     if (filter->key.size > 0 && !has_key(core, job, filter->key))
         return false;
-    /* A body that is not in memory counts as a match; supply_list() searches it when it was read. */
+    /* A body that is not in memory counts as a match; supply_list() searches it when it was
+     * read. */
     return filter->text.size == 0 || bi_job_body_missing(job) ||
            memmem(bide_buf_data(job->body), bide_buf_size(job->body), filter->text.data,
                   filter->text.size) != NULL;
@@ -362,8 +363,8 @@ int bi_exec_list(struct core *core, bide_op *op)
     if (!good)
         return bi_core_error(op, BIDE_EINVAL, "list: the cursor is not one that this call gave");
 
-    /* If bodies cannot be read, bi_op_result_undo_list() restores the cursor, so that the call can be
-     * repeated. It has been parsed: it is a letter and at most two numbers of 16 digits. */
+    /* If bodies cannot be read, bi_op_result_undo_list() restores the cursor, so that the call can
+     * be repeated. It has been parsed: it is a letter and at most two numbers of 16 digits. */
     size_t size = strlen(args->cursor) + 1;
     assert(size <= sizeof(op->private_.step.fetch.part.cursor));
     memcpy(op->private_.step.fetch.part.cursor, args->cursor, size);

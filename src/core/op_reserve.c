@@ -288,7 +288,8 @@ static int begin_waiting(struct core *core, bide_op *op, bide_reserve_args *args
         return code;
     }
 
-    /* The topics that were created here must not outlive the failure. They have the last serials. */
+    /* The topics that were created here must not outlive the failure. They have the last
+     * serials. */
     struct topic *topic;
     while ((topic = bi_topic_at_or_after(core, serial)) != NULL) {
         serial = topic->serial + 1;

@@ -3,8 +3,8 @@
  * retry - what becomes of a job that has failed: a retry after a delay, or burial at the limit.
  *
  * The delay is an exponential backoff with jitter: d = min(base * 2^(failures-1), 2/3 max), then
- * uniform in [d, 1.5 d]. It is never longer than max. At the cap it is uniform in [2/3 max, max], so
- * that jobs which failed together do not run again together, however often they fail.
+ * uniform in [d, 1.5 d]. It is never longer than max. At the cap it is uniform in [2/3 max, max],
+ * so that jobs which failed together do not run again together, however often they fail.
  */
 #include "core/core_internal.h"
 

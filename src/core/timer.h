@@ -10,8 +10,8 @@
  * ring reaches at the first tick at or after its deadline; a timer that is more than one turn away
  * remains there for as many rounds as it takes. Timers that the ring has passed move into the heap,
  * where they wait, in order, to be popped. The process wakes at most once per tick; in exchange, a
- * deadline fires up to one tick late. Deadlines of the wall clock, which may be set back, are not in
- * the ring; bi_core_next_deadline() rounds them up to its ticks.
+ * deadline fires up to one tick late. Deadlines of the wall clock, which may be set back, are not
+ * in the ring; bi_core_next_deadline() rounds them up to its ticks.
  *
  * Ordering   Timers fire by (due, class, id): expiries before other ends of jobs, then topics,
  *            then waiting calls.
@@ -19,7 +19,8 @@
  * Failure    Only bi_timers_reserve() can fail. An owner reserves its entry once, when it is
  *            created; setting its timer cannot fail then, so no change of state stops half-way.
  * Cost       O(log n) per call with the heap, O(1) with the wheel. A tick visits every timer of its
- *            slot, also those with rounds to go: choose slots * tick about as long as the usual delay.
+ *            slot, also those with rounds to go: choose slots * tick about as long as the usual
+ *            delay.
  */
 #ifndef BI_TIMER_H
 #define BI_TIMER_H

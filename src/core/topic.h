@@ -59,9 +59,9 @@ static inline bool bi_due_before(const struct due_entry *a, const struct due_ent
 enum clock { DUE_MONO, DUE_WALL, DUE_CLOCKS };
 
 /*
- * Delayed jobs, in a heap for each clock. A topic has one set for all of them. A long kick separates
- * the jobs that it works on from those that are delayed after it began: it finds the soonest of them
- * without scanning younger ones.
+ * Delayed jobs, in a heap for each clock. A topic has one set for all of them. A long kick
+ * separates the jobs that it works on from those that are delayed after it began: it finds the
+ * soonest of them without scanning younger ones.
  */
 struct due_set {
     struct due_set *older; /* of an earlier kick; NULL: none */
@@ -141,8 +141,8 @@ static inline bool bi_topic_is_open(const struct topic *topic)
     return topic->paused_until == 0 && topic->ready.count > 0;
 }
 
-/* Return the heap in which a delayed job is to be inserted, and the heap that contains it (NULL: none
- * does). */
+/* Return the heap in which a delayed job is to be inserted, and the heap that contains it (NULL:
+ * none does). */
 struct due_heap *bi_topic_insert_heap(struct topic *topic, const struct job *job);
 struct due_heap *bi_topic_find_heap(const struct core *core, struct topic *topic,
                                     const struct job *job);

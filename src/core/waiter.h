@@ -105,8 +105,8 @@ struct waiters {
 
 /*
  * Adds a waiter for op, with a timeout (negative: none). The links, with their topics, are copied.
- * BIDE_PENDING, and the waiter is in op->private_.waiter; or, with the op's error written, why the op
- * cannot wait: BIDE_CLOSED, BIDE_TOO_MANY_WAITERS or BIDE_ENOMEM.
+ * BIDE_PENDING, and the waiter is in op->private_.waiter; or, with the op's error written, why the
+ * op cannot wait: BIDE_CLOSED, BIDE_TOO_MANY_WAITERS or BIDE_ENOMEM.
  */
 int bi_waiter_add(struct core *core, bide_op *op, int64_t timeout_ms,
                   const struct waiter_link *links, size_t link_count);

@@ -9,9 +9,9 @@
  *
  * Failure    A body that cannot be read now is retried for READ_TIMEOUT_US. If other bodies were
  *            read in that time, this one is damaged: the core buries its job, and the op continues.
- *            Otherwise the store is unavailable, and the op fails. It also fails if memory is short,
- *            which is no damage. An op retains the bodies that were read; each of them restarts the
- *            time of the others.
+ *            Otherwise the store is unavailable, and the op fails. It also fails if memory is
+ *            short, which is no damage. An op retains the bodies that were read; each of them
+ *            restarts the time of the others.
  * Threads    During the read `reads` points to the stack of the reader. A rollback may complete
  *            an op of the batch meanwhile; it clears the op's entry there, under the lock.
  */

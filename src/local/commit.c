@@ -69,8 +69,8 @@ void bi_commit_hold(struct local *local, bide_op *op)
     assert(bi_commit_must_hold(local, op));
     assert(op->private_.hold <= bi_journal_open_batch(local->core));
 
-    /* enter_in_doubt() fails the held ops only once, so an op that comes later fails here. A reserve
-     * is held all the same: it has its job. */
+    /* enter_in_doubt() fails the held ops only once, so an op that comes later fails here. A
+     * reserve is held all the same: it has its job. */
     bide_job *jobs;
     bool reserved = op->private_.status == BIDE_OK && bi_op_result_reserved(op, &jobs) > 0;
     if (local->in_doubt && !local->unverified && !reserved) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * local_backends - the backends "memory:" and "sqlite:PATH": the local backend on a store that is not
- * persistent, and on one in a SQLite file.
+ * local_backends - the backends "memory:" and "sqlite:PATH": the local backend on a store that is
+ * not persistent, and on one in a SQLite file.
  */
 #include "local/local_internal.h"
 #include "util/message.h"

@@ -6,8 +6,8 @@
  * Apply, commit, reply. An op changes the core at once, under the lock. With a persistent store the
  * change belongs to the open batch, and the op is held until that batch is durable; while one batch
  * is written, the next one gathers. With a store in memory no op is held, and there is no commit
- * thread. If a batch cannot be written, the core is rolled back to what is stored, and every held op
- * completes with the error.
+ * thread. If a batch cannot be written, the core is rolled back to what is stored, and every held
+ * op completes with the error.
  *
  *     local_backends.c memory: and sqlite:PATH, the two backends
  *     local.c          the lock, the clocks, running ops, opening and closing
@@ -140,7 +140,8 @@ struct turns {
 /*
  * The sleep of the timer thread: until a time of either clock, or until it is notified. One timerfd
  * is on the boot-time clock, the other on the wall clock; the latter also wakes when the wall clock
- * is set. A caller that brings an earlier deadline arms the timer itself, without waking the thread.
+ * is set. A caller that brings an earlier deadline arms the timer itself, without waking the
+ * thread.
  */
 struct wakeup {
     int boot_fd, wall_fd, notify_fd;

@@ -3,11 +3,11 @@
  * lock_stats - how long the lock of a queue is held; only in builds with -Dlock_stats=true.
  *
  * The files of the local backend include this through local_internal.h. The macros at the end of
- * this file then replace the functions that acquire and release a lock. A hold is measured in processor time of its
- * thread and in wall time; the latter includes the time in which the thread was preempted. When a
- * queue is closed, the longest hold of every site since the last report is appended to the file
- * that the environment variable BIDE_LOCK_STATS names, if it took at least 0.2 ms. A site is the
- * function that acquired the lock, the one that released it, and the op.
+ * this file then replace the functions that acquire and release a lock. A hold is measured in
+ * processor time of its thread and in wall time; the latter includes the time in which the thread
+ * was preempted. When a queue is closed, the longest hold of every site since the last report is
+ * appended to the file that the environment variable BIDE_LOCK_STATS names, if it took at least 0.2
+ * ms. A site is the function that acquired the lock, the one that released it, and the op.
  *
  * Threads    Any. A thread holds one lock of a queue at a time.
  */

@@ -118,8 +118,8 @@ static bool needs_full_recovery(const struct local *local, const bide_op *op)
     bool limited =
         (row->flags & OP_INSERTS_JOBS) != 0 && local->context.options.max_jobs_per_topic != 0;
 
-    /* So does max_memory, once the stored jobs are counted. Before, there may be one for each id that
-     * was ever assigned. */
+    /* So does max_memory, once the stored jobs are counted. Before, there may be one for each id
+     * that was ever assigned. */
     bool uncounted = (row->flags & OP_INSERTS_JOBS) != 0 &&
                      local->recovery.progress.phase == BIDE_PHASE_COUNTING &&
                      bi_load_may_fill_memory(local->core, local->recovery.first_new_id - 1);

@@ -4,8 +4,9 @@
  *
  * Expanded from these lists: JSON (job_fields.c, and a put as JSON), the bytes of `call`
  * (op_table.c), the checks of a put and a restore, the members of a job in memory and of its stored
- * image with the copies and comparisons between them (src/core), the columns of the SQLite store, and
- * the comparison of a move. Code names a field itself only where the field has rules of its own.
+ * image with the copies and comparisons between them (src/core), the columns of the SQLite store,
+ * and the comparison of a move. Code names a field itself only where the field has rules of its
+ * own.
  *
  * A row is X(KIND, name). The kind determines the type, the name in the API (a time has the
  * suffix _ms there, and is in microseconds inside), the limits and the conversion. Each user of a
@@ -19,8 +20,8 @@
  *     FLAG       a bool
  *     PART       bytes with their size in name_size; PAYLOAD: an op may have a private copy of them
  *
- * Ordering   The encoding of a job is BASE, BODY, SCHEDULE, TIMES, COUNTERS, TEXTS, FLAGS, EXT. A new
- *            field goes to the end of EXT, and 0 in it must mean what its absence means.
+ * Ordering   The encoding of a job is BASE, BODY, SCHEDULE, TIMES, COUNTERS, TEXTS, FLAGS, EXT. A
+ *            new field goes to the end of EXT, and 0 in it must mean what its absence means.
  */
 #ifndef BI_JOB_FIELDS_H
 #define BI_JOB_FIELDS_H

@@ -4,8 +4,9 @@
  *
  * There is one form, and it is complete: a job that is exported and imported has the same state,
  * times, counters, texts and result. Names are those of job.h; durations and timestamps are
- * milliseconds, as there; what a job does not have is left out. Bytes (body, key, result, last_error)
- * are a string if they are UTF-8, otherwise base64 under the name with the suffix _base64.
+ * milliseconds, as there; what a job does not have is left out. Bytes (body, key, result,
+ * last_error) are a string if they are UTF-8, otherwise base64 under the name with the suffix
+ * _base64.
  *
  *     {"id":12,"topic":"email","state":"delayed","priority":1024,"body":"hello",...}
  */

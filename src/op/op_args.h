@@ -2,8 +2,8 @@
 /*
  * op_args - what the arguments of an op name and point to, found by its layout in the op table.
  *
- * Duplicates. The caller may free what the arguments point to when submit has returned. So an op that
- * must wait before it runs gets copies, and its original pointers back when it completes.
+ * Duplicates. The caller may free what the arguments point to when submit has returned. So an op
+ * that must wait before it runs gets copies, and its original pointers back when it completes.
  *
  * Ownership  The op owns the copies (private_.args_dup), and a reference to each bide_buf.
  * Cost       One allocation for all copies of an op.

@@ -63,8 +63,8 @@ BI_OP_CODEC_DECLARE(topic); /* the same, of printable ASCII only */
 BI_OP_CODEC_DECLARE(slice);
 BI_OP_CODEC_DECLARE(changed_topic); /* a slice: the topic that the op inserts into or changes */
 BI_OP_CODEC_DECLARE(unused_slice);  /* a slice that the kind ignores: sent, but not copied */
-/* A bide_slice, unless there is a bide_buf of the caller at aux[0], or a copy at aux[1]. With a limit
- * it is a result: limit is then the offset of the bool that says whether it is kept. */
+/* A bide_slice, unless there is a bide_buf of the caller at aux[0], or a copy at aux[1]. With a
+ * limit it is a result: limit is then the offset of the bool that says whether it is kept. */
 BI_OP_CODEC_DECLARE(body);
 BI_OP_CODEC_DECLARE(part);    /* of a job: a pointer, its size at aux[0], its bide_buf at aux[1] */
 BI_OP_CODEC_DECLARE(payload); /* the same, if the op has a copy in a buffer of its own (made) */
@@ -151,8 +151,9 @@ void bi_op_codec_nested_discard_fields(const struct layout *layout, void *base, 
 /* ---- copies of arguments (op_args.c) ---- */
 
 /* Visits the memory that the pointer at `member` points to. Arguments are visited twice: the first
- * pass counts, the second copies and redirects the pointer. Returns what is to be visited for further
- * pointers: the original in the first pass, the copy in the second; NULL if there is nothing. */
+ * pass counts, the second copies and redirects the pointer. Returns what is to be visited for
+ * further pointers: the original in the first pass, the copy in the second; NULL if there is
+ * nothing. */
 void *bi_op_args_visit(struct args_copy *copy, void *member, size_t size);
 /* The same for a buffer of the caller, which is referenced. */
 void bi_op_args_visit_buf(struct args_copy *copy, bide_buf *buf);

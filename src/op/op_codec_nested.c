@@ -196,8 +196,8 @@ static bool is_success(const struct layout *layout, const void *item)
     return status == BIDE_OK || status == layout->alt_ok;
 }
 
-/* Writes the items of an op, their outcomes, or a list of results. An item that was rejected locally
- * is sent as an empty struct, so that the positions of all others stay the same. */
+/* Writes the items of an op, their outcomes, or a list of results. An item that was rejected
+ * locally is sent as an empty struct, so that the positions of all others stay the same. */
 static void write_items(struct op_writer *writer, const struct field *field, const void *base)
 {
     bool arguments = field->codec == &bi_op_codec_field_items;

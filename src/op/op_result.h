@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * op_result - what a completed op returns, found by its layouts in the op table; and how results are
- * discarded.
+ * op_result - what a completed op returns, found by its layouts in the op table; and how results
+ * are discarded.
  *
  * An op whose change could not be committed already contains its results. They are discarded and
  * replaced by the error, so that a failed op leaves nothing to free.
@@ -12,8 +12,8 @@
 #include "op/op_table.h"
 #include "util/message.h"
 
-/* Sets *jobs to the snapshots that an op which has succeeded returns, and returns their number. NULL:
- * its kind returns none. */
+/* Sets *jobs to the snapshots that an op which has succeeded returns, and returns their number.
+ * NULL: its kind returns none. */
 size_t bi_op_result_snapshots(const bide_op *op, bide_job **jobs);
 
 /* The same for jobs that the op has reserved. */
@@ -38,8 +38,8 @@ void bi_op_result_undo(bide_op *op);
 /* Frees the results of a completed op, by its status. */
 void bi_op_result_free(bide_op *op);
 
-/* Gives the items of a list that was rejected as a whole this code. Items that have failed themselves
- * retain their status. */
+/* Gives the items of a list that was rejected as a whole this code. Items that have failed
+ * themselves retain their status. */
 void bi_op_result_fail_items(bide_op *op, int code);
 
 /* ---- ops on lists ---- */

@@ -25,9 +25,9 @@
  * Failure    A lost connection is not an error of an op. A waiting op fails early only when the
  *            server rejects this client: waiting does not cure that.
  * Threads    One lock guards everything below and the state of the ops. The functions of a client
- *            are called with the lock and keep it, unless stated otherwise: the list of ops must not
- *            change while it is walked. The lock is never held while ops complete, nor while the log
- *            is written.
+ *            are called with the lock and keep it, unless stated otherwise: the list of ops must
+ *            not change while it is walked. The lock is never held while ops complete, nor while
+ *            the log is written.
  */
 #ifndef BI_REMOTE_H
 #define BI_REMOTE_H

@@ -71,7 +71,8 @@ ssize_t bi_remote_socket_read(int fd, struct remote_buffer *input, size_t first_
  * on another connection the server would send the same reply. */
 void bi_remote_socket_skip(struct remote_buffer *input, size_t total_size);
 
-/* Copies the next line without its CRLF. Returns 1, 0 if it is incomplete, -1 if it does not fit. */
+/* Copies the next line without its CRLF. Returns 1, 0 if it is incomplete, -1 if it does not
+ * fit. */
 int bi_remote_socket_line(const struct remote_buffer *input, char *line, size_t room, size_t *size);
 
 /* The data of so many bytes that follows offset bytes, and CRLF. *data is NULL while it is

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * address - addresses of clients, networks in CIDR notation (10.0.0.0/8, fd00::/8), and addresses to
- * listen on.
+ * address - addresses of clients, networks in CIDR notation (10.0.0.0/8, fd00::/8), and addresses
+ * to listen on.
  *
  * The address of a client has 16 bytes. An IPv4 address is stored as the mapped IPv6 address
  * (::ffff:10.0.0.1), so that it is equal on an IPv4 and on a dual-stack socket.

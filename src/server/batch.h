@@ -2,16 +2,16 @@
 /*
  * batch - the ops of the server, from their submit to their completion.
  *
- * Ops of all connections are collected in one batch. It is submitted when it is full, when a command
- * depends on an earlier one, when the scratch memory is reused, and in each pass of a turn.
+ * Ops of all connections are collected in one batch. It is submitted when it is full, when a
+ * command depends on an earlier one, when the scratch memory is reused, and in each pass of a turn.
  *
  * Ordering   Ops are submitted in the order of bi_batch_submit(). They complete in any order.
  * Ownership  The ops of a batch borrow names and bodies: from the scratch memory, from protocols.
  *            None of these may change or be freed before bi_batch_flush(). After the submit the
- *            queue has its own copies. A server_op belongs to its submitter, which gets it back with
- *            completed().
- * Limits     A change that waits for a commit is counted. While too many are uncommitted, no command
- *            executes (bi_batch_must_throttle); bulk senders stop earlier (fair_queue.h).
+ *            queue has its own copies. A server_op belongs to its submitter, which gets it back
+ *            with completed().
+ * Limits     A change that waits for a commit is counted. While too many are uncommitted, no
+ *            command executes (bi_batch_must_throttle); bulk senders stop earlier (fair_queue.h).
  */
 #ifndef BI_BATCH_H
 #define BI_BATCH_H

@@ -385,8 +385,8 @@ void bi_conn_close(struct conn *conn)
     bi_conn_dequeue(conn, LIST_READ);
     bi_conn_dequeue(conn, LIST_THROTTLED);
 
-    /* Its ops must leave the batch before they lose the connection: only an op that is submitted can
-     * be cancelled, and ops in the batch borrow names from the connection. */
+    /* Its ops must leave the batch before they lose the connection: only an op that is submitted
+     * can be cancelled, and ops in the batch borrow names from the connection. */
     bi_batch_flush(server);
 
     bi_conn_set_events(conn, 0);

@@ -61,8 +61,8 @@ struct conn_load {
 };
 
 /* A body that is larger than the input, and incomplete. Only the bytes received count as memory,
- * not the whole buffer: the kernel allocates pages when they are written. The buffer of a large body
- * grows with it. */
+ * not the whole buffer: the kernel allocates pages when they are written. The buffer of a large
+ * body grows with it. */
 struct conn_body {
     bide_buf *buf;
     char *data;      /* of buf, */

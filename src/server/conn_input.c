@@ -35,8 +35,8 @@ static size_t min_size(size_t a, size_t b)
 
 /* ---- bodies ---- */
 
-/* The limit of the clients' memory applies to the bytes that have arrived, not to the declared size:
- * a client that declares a large body and sends nothing takes no memory from others. */
+/* The limit of the clients' memory applies to the bytes that have arrived, not to the declared
+ * size: a client that declares a large body and sends nothing takes no memory from others. */
 bool bi_conn_input_begin_body(struct conn *conn, size_t size, size_t received)
 {
     size_t room = min_size(size, received < BODY_FIRST_MAX / 2 ? BODY_FIRST_MAX : 2 * received);

@@ -99,7 +99,8 @@ static bool listen_error(const struct listen_address *address, int code, char *e
     return bi_errmsg_set(error, "cannot listen on %s: %s%s", name, strerror(code), hint);
 }
 
-/* Returns a listening socket, or -1 with errno set. mode: permissions of the file of a unix socket. */
+/* Returns a listening socket, or -1 with errno set. mode: permissions of the file of a unix
+ * socket. */
 static int open_socket(const struct sockaddr *address, socklen_t size, mode_t mode)
 {
     int on = 1, off = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * release - what an ended connection holds goes back: its leases to the queue, and all else that its
- * protocol knows of.
+ * release - what an ended connection holds goes back: its leases to the queue, and all else that
+ * its protocol knows of.
  *
  * A connection may hold a million jobs, watch ten thousand topics and have thousands of commands
  * that wait. Its socket is closed at once (bi_conn_close()). The first slice is released with it,
@@ -13,9 +13,9 @@
  * Ordering   Leases are given back in the order of the calls. A release never overtakes a deferred
  *            one.
  * Limits     Releases in flight fill a few commits at most, like the changes of bulk senders; more
- *            of them would only delay the changes of light clients. Beyond that, and while the queue
- *            is throttled, leases are deferred, and so are the further slices of connections. The
- *            protocol decides which connections are released all the same.
+ *            of them would only delay the changes of light clients. Beyond that, and while the
+ *            queue is throttled, leases are deferred, and so are the further slices of connections.
+ *            The protocol decides which connections are released all the same.
  * Failure    A lease that cannot be given back now is deferred and retried after a pause, which
  *            grows while the queue is full. If there is no memory to defer it, the ttr of the job
  *            ends the lease.
@@ -42,8 +42,8 @@ struct releases {
 
 /* Requires server->base and the limits of the batch. */
 void bi_release_init(struct server *server);
-/* Frees the connections that are not released and flushes the batch, then frees the deferred leases.
- * Of the leases that are left, only those of unsent replies may still be given back. */
+/* Frees the connections that are not released and flushes the batch, then frees the deferred
+ * leases. Of the leases that are left, only those of unsent replies may still be given back. */
 void bi_release_done(struct server *server);
 
 /* Begins to release what a connection holds that has ended, closed or lingering. A closed one is

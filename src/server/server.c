@@ -86,8 +86,8 @@ static bool is_busy(const struct server *server)
 
 /*
  * Commits what was submitted since the last call: wakes the commit thread, and the loop continues.
- * While the only client sends one change at a time, it returns true instead, and the loop commits by
- * itself after the turn (commit_in_loop()): this saves two thread switches, and there is nothing
+ * While the only client sends one change at a time, it returns true instead, and the loop commits
+ * by itself after the turn (commit_in_loop()): this saves two thread switches, and there is nothing
  * else to do meanwhile.
  *
  * Every submit may leave a change to commit, even if all of its ops have completed: a job that is
@@ -150,8 +150,8 @@ static bool turn(struct server *server)
     return begin_commit(server);
 }
 
-/* Commits in the thread of the loop. Returns false if the commit hung and the other thread has taken
- * the loop over: the caller must not use the server any more. */
+/* Commits in the thread of the loop. Returns false if the commit hung and the other thread has
+ * taken the loop over: the caller must not use the server any more. */
 static bool commit_in_loop(struct server *server)
 {
     int64_t commit_at = bi_standby_begin_commit(&server->standby);

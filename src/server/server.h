@@ -64,8 +64,8 @@ struct server_settings {
 /* Returns BIDE_OK, or a code with a message in error (BIDE_ERROR_SIZE bytes). */
 int bi_server_new(const struct server_settings *settings, struct server **out, char *error);
 
-/* Takes a listening socket, TCP or unix, whose connections speak the protocol. The first socket of a
- * protocol starts it. Returns BIDE_OK, or a code with a message in error (BIDE_ERROR_SIZE bytes);
+/* Takes a listening socket, TCP or unix, whose connections speak the protocol. The first socket of
+ * a protocol starts it. Returns BIDE_OK, or a code with a message in error (BIDE_ERROR_SIZE bytes);
  * the caller keeps the socket then. */
 int bi_server_listen(struct server *server, const struct protocol *protocol, int fd, char *error);
 

@@ -7,8 +7,8 @@
  * Replies are appended to the output of their connection, and each output that has grown is written
  * once.
  *
- * Threads    Everything runs on the thread of the loop, which may be another one after a commit that
- *            hung (standby.h).
+ * Threads    Everything runs on the thread of the loop, which may be another one after a commit
+ *            that hung (standby.h).
  */
 #ifndef BI_SERVER_INTERNAL_H
 #define BI_SERVER_INTERNAL_H

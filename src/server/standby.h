@@ -7,7 +7,8 @@
  * be interrupted, and must not stop the loop. So the loop commits only while a second thread stands
  * by, and between two events, when no function of the loop is active. When the commit has taken
  * BI_STANDBY_TAKEOVER_US, the second thread runs the loop. The first one completes its commit as
- * the commit thread of the queue would do, uses nothing of the loop any more, and stands by in turn.
+ * the commit thread of the queue would do, uses nothing of the loop any more, and stands by in
+ * turn.
  *
  * Threads    Both threads call acquire, and run the loop when it returns true. All other calls are
  *            made by the thread that runs the loop. What it wrote before begin_commit() or end() is

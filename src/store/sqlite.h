@@ -158,9 +158,9 @@ int bi_sqlite_set_error(const struct sqlite *sqlite, const struct connection *co
                         const char *operation, char *error);
 int bi_sqlite_map_error(int sqlite_code, int system_errno);
 
-/* Whether SQLITE_CORRUPT stands for a read that the disk failed (EIO), as SQLite reports it: the file
- * need not be damaged. SQLite does not reset the errno of a file, so an earlier read of the same
- * connection may have failed instead. */
+/* Whether SQLITE_CORRUPT stands for a read that the disk failed (EIO), as SQLite reports it: the
+ * file need not be damaged. SQLite does not reset the errno of a file, so an earlier read of the
+ * same connection may have failed instead. */
 bool bi_sqlite_is_read_failure(const struct connection *connection, int code);
 /* Whether space is missing: on the disk, in a quota, or below the file size limit. */
 bool bi_sqlite_is_out_of_space(int system_errno);

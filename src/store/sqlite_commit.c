@@ -177,10 +177,10 @@ static int are_limits_stored(struct sqlite *sqlite, const struct bi_batch *batch
 }
 
 /*
- * Returns 1 if the batch is in the file, 0 if not, -1 if it cannot be read in time. A transaction is
- * stored completely or not at all, so the first missing record decides. The records alone do not
- * prove that it is stored: a batch may be empty, and a record that changes nothing matches the
- * file without it.
+ * Returns 1 if the batch is in the file, 0 if not, -1 if it cannot be read in time. A transaction
+ * is stored completely or not at all, so the first missing record decides. The records alone do not
+ * prove that it is stored: a batch may be empty, and a record that changes nothing matches the file
+ * without it.
  */
 static int is_batch_stored(struct sqlite *sqlite, const struct bi_batch *batch)
 {
@@ -235,11 +235,11 @@ static int reopen(struct sqlite *sqlite, char *error)
  * does not while another process, or other code of this process, has the file open and keeps the
  * index.
  *
- * SQLite finds such a header when a writer was killed in the middle of a commit: the next connection
- * of any process rebuilds the index, and readers keep their snapshots. Each of them would recover
- * the same log, so it does not matter which processes open or close the file meanwhile. The mapping
- * comes from SQLite: to open the file of the index here, and to close it, would release the POSIX
- * locks of other connections in this process.
+ * SQLite finds such a header when a writer was killed in the middle of a commit: the next
+ * connection of any process rebuilds the index, and readers keep their snapshots. Each of them
+ * would recover the same log, so it does not matter which processes open or close the file
+ * meanwhile. The mapping comes from SQLite: to open the file of the index here, and to close it,
+ * would release the POSIX locks of other connections in this process.
  */
 static bool discard_wal_index(struct sqlite *sqlite)
 {

@@ -187,10 +187,10 @@ static int is_wal(void *ctx, int columns, char **values, char **names)
 
 /*
  * Sets the pragmas of a connection. *wal tells whether the file has a write-ahead log: SQLite does
- * not report it as an error if the file keeps its old journal. wal_autocheckpoint is off because maintenance runs the
- * checkpoints, between commits. secure_delete, which Debian enables, would write every page of a
- * deleted body to the log as zeros, and a full disk could not be emptied; FAST overwrites
- * deleted data only where that costs no extra write.
+ * not report it as an error if the file keeps its old journal. wal_autocheckpoint is off because
+ * maintenance runs the checkpoints, between commits. secure_delete, which Debian enables, would
+ * write every page of a deleted body to the log as zeros, and a full disk could not be emptied;
+ * FAST overwrites deleted data only where that costs no extra write.
  */
 static int configure(struct sqlite *sqlite, struct connection *connection, bool *wal)
 {

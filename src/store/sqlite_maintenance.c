@@ -382,8 +382,8 @@ static int copy_pages(struct sqlite *sqlite, const char *temp_path, char *error)
     if (code == SQLITE_OK)
         code = sqlite3_open_v2(
             temp_path, &to, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, NULL);
-    /* publish_copy() syncs the copy. Here the scanner mutex is held: if the disk of the copy hangs, a
-     * commit that must reopen the connections would wait for it. */
+    /* publish_copy() syncs the copy. Here the scanner mutex is held: if the disk of the copy hangs,
+     * a commit that must reopen the connections would wait for it. */
     if (code == SQLITE_OK)
         code = sqlite3_exec(to, "PRAGMA synchronous=OFF", NULL, NULL, NULL);
     if (code == SQLITE_OK)

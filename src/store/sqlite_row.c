@@ -18,8 +18,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The columns: after the id and the topic those that every job has, then those of its body; after the
- * key those of an ext. Fields of job_fields.h have the name of their field. */
+/* The columns: after the id and the topic those that every job has, then those of its body; after
+ * the key those of an ext. Fields of job_fields.h have the name of their field. */
 #define BASE_COLUMNS(X)  \
     X(INTEGER, state)    \
     X(INTEGER, flags)    \
@@ -77,8 +77,8 @@ enum {
     ROW_EXT = 16, /* the ext columns are in use */
 };
 
-/* An update uses the parameter numbers of an insert, so that both bind in the same way: in SQLite "?"
- * has the number after the largest so far. It leaves the body alone, which never changes. */
+/* An update uses the parameter numbers of an insert, so that both bind in the same way: in SQLite
+ * "?" has the number after the largest so far. It leaves the body alone, which never changes. */
 const char *const bi_sqlite_sql[ST_COUNT] = {
     [ST_BEGIN] = "BEGIN IMMEDIATE",
     [ST_COMMIT] = "COMMIT",

@@ -22,8 +22,8 @@ static const char migration_1[] =
     "id INTEGER PRIMARY KEY,"
     "topic TEXT NOT NULL,"
     "state INTEGER NOT NULL,"
-    /* 1 started, 2 cancel wanted, 4 due follows the wall clock, 8 key retained, 16: the columns from
-     * key on are in use */
+    /* 1 started, 2 cancel wanted, 4 due follows the wall clock, 8 key retained, 16: the columns
+     * from key on are in use */
     "flags INTEGER,"
     "priority INTEGER,"
     "ttr INTEGER,"

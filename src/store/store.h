@@ -79,17 +79,17 @@ struct store_ops {
     int (*scan_pauses)(struct store *store, store_visit visit, void *ctx, char *error);
 
     /*
-     * On the thread that commits, without a lock; may block. BIDE_OK: the batch is stored as durably
-     * as the store promises. BIDE_EUNKNOWN: the outcome is not known, and the next commit must
-     * pass the same batch. Other failures: nothing of the batch is stored, now or after a crash,
-     * and the next commit may be tried.
+     * On the thread that commits, without a lock; may block. BIDE_OK: the batch is stored as
+     * durably as the store promises. BIDE_EUNKNOWN: the outcome is not known, and the next commit
+     * must pass the same batch. Other failures: nothing of the batch is stored, now or after a
+     * crash, and the next commit may be tried.
      */
     int (*commit)(struct store *store, const struct bi_batch *batch, char *error);
 
     /*
-     * On the thread that has committed: does one step of maintenance. Called after the ops of a commit were
-     * completed, and, if requested, while there is nothing to commit (idle). Returns the
-     * microseconds until it wants to be called again; BI_NEVER: not before the next commit. May
+     * On the thread that has committed: does one step of maintenance. Called after the ops of a
+     * commit were completed, and, if requested, while there is nothing to commit (idle). Returns
+     * the microseconds until it wants to be called again; BI_NEVER: not before the next commit. May
      * be NULL.
      */
     int64_t (*maintain)(struct store *store, bool idle);
@@ -107,8 +107,8 @@ struct store_ops {
     /* On the maintenance thread: counts the jobs with smaller ids. */
     int (*count)(struct store *store, uint64_t below, uint64_t *count, char *error);
 
-    /* On the maintenance thread: visits up to max jobs with *after < id < below, and advances *after.
-     * BIDE_NOT_FOUND at the end. After a failure the scan continues behind *after. */
+    /* On the maintenance thread: visits up to max jobs with *after < id < below, and advances
+     * *after. BIDE_NOT_FOUND at the end. After a failure the scan continues behind *after. */
     int (*scan)(struct store *store, uint64_t *after, uint64_t below, size_t max, store_visit visit,
                 void *ctx, char *error);
 
@@ -116,7 +116,8 @@ struct store_ops {
      * leaves no file; BIDE_CLOSED if the queue is closing, BIDE_CANCELLED if check_cancelled. */
     int (*backup)(struct store *store, const char *path, char *error);
 
-    /* On the maintenance thread: verifies every byte. BIDE_OK, or BIDE_EIO and the first problem. */
+    /* On the maintenance thread: verifies every byte. BIDE_OK, or BIDE_EIO and the first
+     * problem. */
     int (*check)(struct store *store, struct store_report *report, char *error);
 
     /* On the closing thread, after the last commit: stores the exact next id and frees the
@@ -134,7 +135,8 @@ struct store {
      * comparison.
      */
     bool reopened;
-    /* Set when the queue closes, so that long calls end; and when only a check or backup must end. */
+    /* Set when the queue closes, so that long calls end; and when only a check or backup must
+     * end. */
     _Atomic bool stopping;
     _Atomic bool check_cancelled;
     /* After this time (boot-time clock) no commit and no other write begins, because the

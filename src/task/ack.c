@@ -240,8 +240,8 @@ static bool adapt(struct ack *ack, int code)
     if (ack->op.kind != BIDE_OP_DONE)
         return false;
 
-    /* After BIDE_EUNKNOWN of a done, LEASE_LOST is ambiguous. Ask for the result: only a job that is
-     * done has one, perhaps empty, so success proves that the first attempt was applied. */
+    /* After BIDE_EUNKNOWN of a done, LEASE_LOST is ambiguous. Ask for the result: only a job that
+     * is done has one, perhaps empty, so success proves that the first attempt was applied. */
     if (code == BIDE_LEASE_LOST && ack->maybe_applied) {
         ack->op.kind = BIDE_OP_RESULT;
         ack->op.fetch = (bide_fetch_args){.id = ack->id};

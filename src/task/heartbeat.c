@@ -55,12 +55,12 @@ static bool is_due(const struct background *background, int64_t now)
  *     yes         yes                     no              extends
  *     yes         yes                     yes             extends and does not extend in turn
  *
- * The status of every item shows whether the job was cancelled or its lease is lost, so an item that
- * changes nothing is a query. Items also carry progress that is not due yet.
+ * The status of every item shows whether the job was cancelled or its lease is lost, so an item
+ * that changes nothing is a query. Items also carry progress that is not due yet.
  *
  * The exception is a touch that exceeds a limit: it is rejected with its progress, and its status
- * does not show a cancel. So while touches are refused, they carry no progress and replace no query;
- * they take turns with progress and queries, which may be due in every call.
+ * does not show a cancel. So while touches are refused, they carry no progress and replace no
+ * query; they take turns with progress and queries, which may be due in every call.
  */
 static void add_item(struct background *background, struct worker_thread *thread, int64_t now)
 {

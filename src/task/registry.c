@@ -2,8 +2,8 @@
 /*
  * registry - the handlers of a worker by topic, their weights, and the middleware.
  *
- * `entries` is sorted by topic, for the lookup after each reserve. `topics` and `weights` have the order
- * of registration, which is the order of a strict reserve.
+ * `entries` is sorted by topic, for the lookup after each reserve. `topics` and `weights` have the
+ * order of registration, which is the order of a strict reserve.
  *
  * Threads    Changed only while the worker does not run, so that its threads read without a lock.
  * Failure    A call that fails changes nothing, except that arrays may have grown.

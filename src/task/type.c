@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * type - the public calls of bide/type.h, the type `bytes`, the arena of decoded values, and errors.
+ * type - the public calls of bide/type.h, the type `bytes`, the arena of decoded values, and
+ * errors.
  */
 #include "task/type.h"
 

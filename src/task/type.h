@@ -3,8 +3,8 @@
  * type - what the files that implement bide/type.h share.
  *
  * type.c has the public calls, the arena and errors; type_decode.c and type_encode.c use jansson;
- * type_number.c converts the integers of C. Without jansson bodies of bytes work, and all else fails
- * with BIDE_ENOTSUP.
+ * type_number.c converts the integers of C. Without jansson bodies of bytes work, and all else
+ * fails with BIDE_ENOTSUP.
  *
  * Failure    Decoding and encoding set the last error of the thread; then there is nothing to free.
  */

@@ -222,8 +222,9 @@ void bi_worker_enter(struct callback_scope *scope, const bide_worker *worker);
 void bi_worker_leave(const struct callback_scope *scope);
 bool bi_worker_is_current(const bide_worker *worker);
 
-/* Returns the entry of a topic; one without a function (call is NULL) if the topic is not registered,
- * which only a faulty server causes: a reserve names the registered topics. Never NULL. */
+/* Returns the entry of a topic; one without a function (call is NULL) if the topic is not
+ * registered, which only a faulty server causes: a reserve names the registered topics. Never
+ * NULL. */
 const struct entry *bi_registry_lookup(const bide_worker *worker, const char *topic);
 /* Waits for a change of the condition for this time, at most a second: the condition waits on the
  * monotonic clock, which stops during a suspend. With the lock held. */

@@ -6,8 +6,8 @@
  *            one commit, one write to a server. The next handler starts when both have completed.
  *            An ack that failed is then retried at once, not after the next handler has returned.
  *            No job is reserved before a thread is free for it.
- * Threads    The two ops have no callbacks: their status is polled after bide_cq_wait(), so that the
- *            event handler of the program, which an ack calls, may make blocking calls.
+ * Threads    The two ops have no callbacks: their status is polled after bide_cq_wait(), so that
+ *            the event handler of the program, which an ack calls, may make blocking calls.
  */
 #include "task/worker_internal.h"
 

@@ -2,10 +2,10 @@
 /*
  * hash - hashes, a checksum, random numbers, and a keyed permutation.
  *
- * Clients choose names and keys, and can select ids. A table whose hash they can compute degrades to
- * one chain, so tables of what clients name are keyed with a secret: SipHash-1-3 for bytes, a keyed
- * mix for integers that the queue itself assigns. Numbers that must be unique and yet cannot be
- * guessed (tokens) come from a keyed permutation of a counter.
+ * Clients choose names and keys, and can select ids. A table whose hash they can compute degrades
+ * to one chain, so tables of what clients name are keyed with a secret: SipHash-1-3 for bytes, a
+ * keyed mix for integers that the queue itself assigns. Numbers that must be unique and yet cannot
+ * be guessed (tokens) come from a keyed permutation of a counter.
  *
  * Cost       About 4 ns for a short name, 1 ns for an id, 20 ns for a permutation.
  */

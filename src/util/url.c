@@ -190,8 +190,8 @@ static bool is_secret(const char *param, size_t size)
     return false;
 }
 
-/* Copies a URL with *** for its secrets or, without stars, without them and what names them. True if
- * it has any. */
+/* Copies a URL with *** for its secrets or, without stars, without them and what names them. True
+ * if it has any. */
 static bool copy_url(char *out, const char *url, bool stars)
 {
     size_t size = strcspn(url, "?"), used = 0;

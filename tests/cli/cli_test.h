@@ -79,8 +79,8 @@ const char *queue_url(void);
 void stop_server(int signal);
 pid_t server_pid(void);
 
-/* Another bided on "memory:" or a file, or "beanstalkd", on a socket "NAME.sock" in the folder of the
- * test: its URL. */
+/* Another bided on "memory:" or a file, or "beanstalkd", on a socket "NAME.sock" in the folder of
+ * the test: its URL. */
 const char *start_another_server(const char *name, const char *bided_url);
 /* The process of one of these, by its URL. */
 pid_t another_pid(const char *url);
@@ -95,9 +95,9 @@ bide *open_test_queue_at(struct where at);
 
 /* ---- environment ---- */
 
-/* What the next children have in their environment, besides HOME, XDG_RUNTIME_DIR, XDG_DATA_HOME and
- * XDG_CONFIG_HOME (folders in that of the test), PATH, TZ=UTC and LC_ALL=C.UTF-8. A NULL value takes
- * it out. */
+/* What the next children have in their environment, besides HOME, XDG_RUNTIME_DIR, XDG_DATA_HOME
+ * and XDG_CONFIG_HOME (folders in that of the test), PATH, TZ=UTC and LC_ALL=C.UTF-8. A NULL value
+ * takes it out. */
 void set_env(const char *name, const char *value);
 
 /* What is done in the new process just before it becomes bide, when its descriptors are in place;

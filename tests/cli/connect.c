@@ -268,7 +268,8 @@ static void waiting_command_ends_when_the_secret_is_rejected(void)
     interrupt(work, SIGTERM, 0);
 }
 
-/* The server answers wrong secrets after pauses that grow, and are longer than connect_timeout then. */
+/* The server answers wrong secrets after pauses that grow, and are longer than connect_timeout
+ * then. */
 static void waiting_command_ends_after_many_wrong_secrets(void)
 {
     char url[5200];

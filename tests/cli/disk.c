@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* disk.c - a disk that is full, or a file that is damaged: what is said to be there is, and the rest
- * is told. */
+/* disk.c - a disk that is full, or a file that is damaged: what is said to be there is, and the
+ * rest is told. */
 #define _GNU_SOURCE /* unshare */
 #include "cli_test.h"
 

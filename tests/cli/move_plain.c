@@ -44,7 +44,8 @@ static void bury_plain_job(bide *queue, uint64_t id)
     bide_job_clear(&job);
 }
 
-/* A queue as it would be after some time: ids that are gone, every state, jobs that do not differ. */
+/* A queue as it would be after some time: ids that are gone, every state, jobs that do not
+ * differ. */
 static void fill_plain(const char *url)
 {
     bide *queue = open_url(url);
@@ -200,8 +201,9 @@ static void a_beanstalkd_target_takes_what_a_put_can_express(void)
     EQ(number_in(json_array_get(lines, 3), "priority"), 6);
 }
 
-/* A beanstalkd creates its jobs at the time of the put, so a job that was there before may be the copy
- * of an earlier run or a job of its own. Only a copy of the same run proves that nothing is lost. */
+/* A beanstalkd creates its jobs at the time of the put, so a job that was there before may be the
+ * copy of an earlier run or a job of its own. Only a copy of the same run proves that nothing is
+ * lost. */
 static void remove_keeps_jobs_that_a_beanstalkd_target_had_before(void)
 {
     const char *from = new_file(), *to = beanstalkd();
@@ -227,8 +229,8 @@ static void remove_keeps_jobs_that_a_beanstalkd_target_had_before(void)
     EQ(jobs_in(exported(to)), 2);
 }
 
-/* A beanstalkd reports creation times in whole seconds: a job that a producer has put into the target
- * at about the same time is no proof of a copy. */
+/* A beanstalkd reports creation times in whole seconds: a job that a producer has put into the
+ * target at about the same time is no proof of a copy. */
 static void remove_keeps_a_job_of_a_beanstalkd_that_only_a_lookalike_matches(void)
 {
     const char *from = beanstalkd(), *to = new_file();

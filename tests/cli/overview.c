@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* overview.c - list, peek, job, topics, stats, ping, check and backup: what they print, and where. */
+/* overview.c - list, peek, job, topics, stats, ping, check and backup: what they print, and
+ * where. */
 #include "cli_test.h"
 
 #include <signal.h>

@@ -75,7 +75,8 @@ static void write_program(const char *flags)
 void pane_begin(int columns, int rows, const char *flags)
 {
     write_program(flags);
-    /* tmux outlives a test that fails; the suite must not wait for it to close what it inherited. */
+    /* tmux outlives a test that fails; the suite must not wait for it to close what it
+     * inherited. */
     CHECK(close_range(3, ~0u, CLOSE_RANGE_CLOEXEC) == 0);
     terminal++;
     tmux_say("new-session -d -x %d -y %d -c '%s' \"PS1='shell> ' exec sh -i\"", columns, rows,

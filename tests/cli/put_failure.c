@@ -97,7 +97,8 @@ static void draining_queue_ends_a_put_of_lines(void)
     EQ(count_jobs("t", BIDE_STATE_READY), 1);
 }
 
-/* A refused line behind the failure is put again by the rest: it is neither done nor reported yet. */
+/* A refused line behind the failure is put again by the rest: it is neither done nor reported
+ * yet. */
 static void put_that_failed_can_be_continued_before_a_refused_line(void)
 {
     static char text[70100];

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sample_queue - a queue with jobs of every kind, and the comparison of two queues that should be the same.
+ * sample_queue - a queue with jobs of every kind, and the comparison of two queues that should be
+ * the same.
  */
 #ifndef CLI_MIXED_H
 #define CLI_MIXED_H
@@ -10,8 +11,8 @@
 /* How many jobs the tests of whole queues work with: 400, or what BIDE_TEST_JOBS says. */
 size_t sample_queue_count(void);
 
-/* Puts so many jobs into the queue: all states, keys, delays, retries, errors, results, bytes that are
- * no text, jobs that do not differ, paused topics. What was reserved is given back. */
+/* Puts so many jobs into the queue: all states, keys, delays, retries, errors, results, bytes that
+ * are no text, jobs that do not differ, paused topics. What was reserved is given back. */
 void fill_sample_queue(const char *url, size_t count);
 
 /* What bide exports of a queue: an array of its lines. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* top_term.c - bide top and its surroundings: terminals, windows, signals, servers that are away. */
+/* top_term.c - bide top and its surroundings: terminals, windows, signals, servers that are
+ * away. */
 #include "pane.h"
 
 #include <signal.h>
@@ -301,7 +302,8 @@ static void server_loss_and_return_are_reported(void)
     pane_quit();
 }
 
-/* However seldom the figures are refreshed, and wherever one looks: the server is asked meanwhile. */
+/* However seldom the figures are refreshed, and wherever one looks: the server is asked
+ * meanwhile. */
 static void a_dead_server_is_reported_soon_with_any_interval(void)
 {
     char flags[300];

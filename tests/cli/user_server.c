@@ -2,8 +2,8 @@
 /*
  * user_server.c - the user server: started once when no server answers, and found again.
  *
- * Where the system permits it, each test has its own network, so that no server answers on the default
- * port but whom the test puts there.
+ * Where the system permits it, each test has its own network, so that no server answers on the
+ * default port but whom the test puts there.
  */
 #define _GNU_SOURCE /* unshare */
 #include "cli_test.h"
@@ -81,8 +81,8 @@ static void be_alone(void)
 
 #define OTHER_USER 65534
 
-/* Listens on the usual port as another user, accepts what comes, and writes a byte into the pipe for
- * each connection; never answers. */
+/* Listens on the usual port as another user, accepts what comes, and writes a byte into the pipe
+ * for each connection; never answers. */
 static void serve_as_other(int report)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(11300)};

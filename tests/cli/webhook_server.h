@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * webhook_server - a web server inside a test, on a port of its own: it keeps every request, and answers with
- * what the test has said for the path.
+ * webhook_server - a web server inside a test, on a port of its own: it keeps every request, and
+ * answers with what the test has said for the path.
  */
 #ifndef CLI_HOOK_H
 #define CLI_HOOK_H

@@ -105,8 +105,8 @@ static void the_program_has_default_signals(void)
 
 /* ---- what decides ---- */
 
-/* The line of a job. Answers that a plain beanstalkd does not take are given in other words by another
- * thread, so lines may come in any order. */
+/* The line of a job. Answers that a plain beanstalkd does not take are given in other words by
+ * another thread, so lines may come in any order. */
 static json_t *line_of(const struct child *child, size_t lines, uint64_t id)
 {
     for (size_t i = 0; i < lines; i++) {

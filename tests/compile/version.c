@@ -22,8 +22,8 @@ LAST(bide_put_options, expires_at_ms);
 LAST(bide_worker_options, health);
 #endif
 
-/* The layout that compiled programs rely on. A new member takes the place of `room_`, so that neither
- * a size nor an offset here changes between releases of one major version. */
+/* The layout that compiled programs rely on. A new member takes the place of `room_`, so that
+ * neither a size nor an offset here changes between releases of one major version. */
 #define LAYOUT(type, size, room) \
     _Static_assert(sizeof(type) == (size) && offsetof(type, room_) == (room), #type)
 #if UINTPTR_MAX > UINT32_MAX && !defined(NEWER)

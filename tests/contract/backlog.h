@@ -3,8 +3,8 @@
  * backlog - a location with so many jobs that calls can be made before all of them are loaded.
  *
  * Among very many ready jobs in one topic there are, in another, a few of each state: at the
- * beginning, in the middle and at the end of all ids. A test may find a job loaded or not; the answer
- * must be the same.
+ * beginning, in the middle and at the end of all ids. A test may find a job loaded or not; the
+ * answer must be the same.
  */
 #ifndef BACKLOG_H
 #define BACKLOG_H

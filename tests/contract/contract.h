@@ -144,19 +144,19 @@ bool is_persistent(void);
  * answer, so each op needs a completion queue. */
 bool completes_in_submit(void);
 
-/* Is the queue kept by this process? If not, a server keeps it, its limits and its files: options that
- * limit it are refused here, nobody here is told how far loading has come, its files cannot be copied
- * from here, and others may open it at the same time. */
+/* Is the queue kept by this process? If not, a server keeps it, its limits and its files: options
+ * that limit it are refused here, nobody here is told how far loading has come, its files cannot be
+ * copied from here, and others may open it at the same time. */
 bool is_in_process(void);
 
-/* How many topics there are before any was made: a server has the one that its clients use until they
- * say another. */
+/* How many topics there are before any was made: a server has the one that its clients use until
+ * they say another. */
 size_t initial_topics(void);
 
 /* The name of a topic that no other test and no other run uses; the same for the same tag. */
 const char *fresh_topic(const char *tag);
-/* A topic whose name cannot be chosen: it is swept at the end of the test as the others are, but what
- * an earlier run has left there must be swept first. */
+/* A topic whose name cannot be chosen: it is swept at the end of the test as the others are, but
+ * what an earlier run has left there must be swept first. */
 const char *known_topic(const char *name);
 void sweep_topic(bide *queue, const char *topic);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * isolated - a test in a process of its own: a test that crashes or hangs fails alone, and is told by
- * the place of its last check.
+ * isolated - a test in a process of its own: a test that crashes or hangs fails alone, and is told
+ * by the place of its last check.
  */
 #ifndef ISOLATED_H
 #define ISOLATED_H

@@ -5,8 +5,8 @@
  * A URL that names a file cannot be shared by two queues, and what is in the file outlives the
  * queue. So for a URL that names a kind of file and no file ("sqlite:", "sqlite:?sync=off") the
  * runner makes a folder, every queue gets a file of its own in it, and all of it is removed, also
- * when a test has failed. Any other URL is its own place, and all queues share it; but "beanstalk:",
- * which names no server, means one of its own for every queue (queue_server.h).
+ * when a test has failed. Any other URL is its own place, and all queues share it; but
+ * "beanstalk:", which names no server, means one of its own for every queue (queue_server.h).
  */
 #ifndef LOCATION_H
 #define LOCATION_H

@@ -24,8 +24,8 @@ static void *at_end_of_page(const void *bytes, size_t size)
     return memcpy(pages + page - (size + 7) / 8 * 8, bytes, size);
 }
 
-/* The options, cut or with zeros behind them, that say they have this size; value is the last byte of
- * longer ones. */
+/* The options, cut or with zeros behind them, that say they have this size; value is the last byte
+ * of longer ones. */
 static void *resized(const void *options, size_t own, size_t size, char value)
 {
     char bytes[OTHER_MAX] = {0};

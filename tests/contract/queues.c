@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* queues.c - the queues of the trial: opened, closed, opened again, or left by a process that dies. */
+/* queues.c - the queues of the trial: opened, closed, opened again, or left by a process that
+ * dies. */
 #include "contract.h"
 #include "location.h"
 

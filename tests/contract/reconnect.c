@@ -304,7 +304,8 @@ static void compare(struct worker *worker)
         CHECK(worker->seen[i] || worker->codes[i] != BIDE_OK);
 }
 
-/* Without a file nothing is left of what was put before the last start, and nothing is there twice. */
+/* Without a file nothing is left of what was put before the last start, and nothing is there
+ * twice. */
 static void acknowledged_puts_survive_and_none_is_duplicated(void)
 {
     static struct worker workers[WORKERS];

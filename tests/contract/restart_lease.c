@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* restart_lease.c - leases that a restart has ended, cleanly or not, and what their holders see. Those
- * that outlive the restart of a server are in reconnect.c. */
+/* restart_lease.c - leases that a restart has ended, cleanly or not, and what their holders see.
+ * Those that outlive the restart of a server are in reconnect.c. */
 #include "location.h"
 
 #include <string.h>

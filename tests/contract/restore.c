@@ -269,7 +269,8 @@ static void restored_job_that_is_released_has_a_new_ready_time(void)
     BETWEEN(stat_job(queue, released)->ready_ms, before_ms - 1, wall_ms() + 1);
 }
 
-/* Released within the millisecond in which it was reserved; or claimed to be ready in the future. */
+/* Released within the millisecond in which it was reserved; or claimed to be ready in the
+ * future. */
 static void odd_timestamps_of_a_restored_job_are_corrected(void)
 {
     bide *queue = open_queue("");

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <time.h>
 
-/* The thread sanitizer does not see a thread leave its sem_wait() by being cancelled: it then ignores
- * every lock that the thread takes, and reports races that are none. */
+/* The thread sanitizer does not see a thread leave its sem_wait() by being cancelled: it then
+ * ignores every lock that the thread takes, and reports races that are none. */
 #if defined(__has_feature)
 #if __has_feature(thread_sanitizer)
 #define CANNOT_CANCEL_WAITS

@@ -3,8 +3,8 @@
  * body_read.c - ops whose bodies cannot be read, or not yet.
  *
  * A reservation that is given up changes nothing: the job is what it was, with its reason, its
- * moments and its place. An op that goes on gets its job, whatever is rolled back meanwhile, and what
- * it answers is true.
+ * moments and its place. An op that goes on gets its job, whatever is rolled back meanwhile, and
+ * what it answers is true.
  */
 #include "fault.h"
 #include "local_server.h"
@@ -239,8 +239,8 @@ static void unread_job_is_unchanged_after_cancel_during_commit(void)
     cancel_while(open_unread(""), vfs_hold_syncs, vfs_held_syncs);
 }
 
-/* A call waits for the job that a reserve by id has taken. When that is cancelled, the call gets the job,
- * although nothing else happens. */
+/* A call waits for the job that a reserve by id has taken. When that is cancelled, the call gets
+ * the job, although nothing else happens. */
 static void serve_after_cancel(bide *queue, const char *topic, uint64_t id, void (*hold)(bool),
                                unsigned (*held)(void))
 {
@@ -293,7 +293,8 @@ static void waiting_call_gets_the_job_of_a_reserve_cancelled_during_commit(void)
 #ifdef FAULT_SERVER
 /* ---- the time to stop is over ---- */
 
-/* Nothing more is read: not the bodies that reserves still lack, nor jobs that are not loaded yet. */
+/* Nothing more is read: not the bodies that reserves still lack, nor jobs that are not loaded
+ * yet. */
 static void no_body_is_read_past_the_stop_deadline(void)
 {
     enum { MANY = 400 };
@@ -570,8 +571,8 @@ static void failed_finish_is_reported_when_the_reserve_is_cancelled(void)
 }
 
 #ifdef FAULT_SERVER
-/* Clients ask for more bodies than the server may keep for clients, 72 MiB, and do not read them. Each gets
- * a job; those that do not fit are given back. */
+/* Clients ask for more bodies than the server may keep for clients, 72 MiB, and do not read them.
+ * Each gets a job; those that do not fit are given back. */
 static void bodies_for_clients_that_do_not_read_are_bounded(void)
 {
     enum { CLIENTS = 20, SIZE = 60000 };

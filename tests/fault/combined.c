@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * combined.c - several faults at a time under load (workload.h): syncs hang, commits and reads fail, the
- * disk is full, jobs are still being loaded, servers stop and start.
+ * combined.c - several faults at a time under load (workload.h): syncs hang, commits and reads
+ * fail, the disk is full, jobs are still being loaded, servers stop and start.
  */
 #include "fault.h"
 #include "local_server.h"
@@ -255,7 +255,8 @@ static void job_of_a_cancelled_thread_is_released(void)
     OK(bide_close(queue));
 }
 
-/* Takes a job, and from then on deletes it and takes the next, until it is cancelled within a call. */
+/* Takes a job, and from then on deletes it and takes the next, until it is cancelled within a
+ * call. */
 static void *delete_until_cancelled(void *arg)
 {
     static const bide_slice topic = {TOPIC, sizeof TOPIC - 1};
@@ -278,8 +279,8 @@ static void *delete_until_cancelled(void *arg)
     return NULL;
 }
 
-/* Threads are cancelled in finish_and_reserve while commits fail and are undone: every job is deleted, or
- * comes back at the latest when its lease ends. */
+/* Threads are cancelled in finish_and_reserve while commits fail and are undone: every job is
+ * deleted, or comes back at the latest when its lease ends. */
 static void threads_are_cancelled_in_finish_and_reserve_during_rollbacks(void)
 {
     enum { PUTS = 400, CANCELS = 30 };
@@ -341,8 +342,8 @@ static void *watch_job(void *arg)
     return NULL;
 }
 
-/* A put that replaces a job by its key fails: a feed and find are not told of it, and wait, which had seen
- * it, answers the failure. */
+/* A put that replaces a job by its key fails: a feed and find are not told of it, and wait, which
+ * had seen it, answers the failure. */
 static void failed_changes_emit_no_events(void)
 {
     bide_put_options options = BIDE_PUT_OPTIONS_INIT;
@@ -389,7 +390,8 @@ static void failed_changes_emit_no_events(void)
 
 /* ---- a crash, and then a failed commit ---- */
 
-/* Holds three jobs and is killed: one with a retry limit, one that is cancelled, one without either. */
+/* Holds three jobs and is killed: one with a retry limit, one that is cancelled, one without
+ * either. */
 static void reserve_and_die(void)
 {
     bide_put_options options = BIDE_PUT_OPTIONS_INIT;
@@ -538,8 +540,8 @@ static void at_a_server(void)
     run_served(false, workload_inject_faults);
 }
 
-/* Pauses and drains come and go, beside everything else. The commits of a server are deferred to the end
- * of a turn. */
+/* Pauses and drains come and go, beside everything else. The commits of a server are deferred to
+ * the end of a turn. */
 static void at_a_server_with_pauses_and_drains(void)
 {
     run_served(true, workload_inject_faults);
@@ -565,8 +567,8 @@ static void fill(bide *client)
     EQ(code, BIDE_EFULL);
 }
 
-/* Leases that are held by token outlive an orderly stop also while the disk is full: every holder can
- * finish, and no job is given to another. */
+/* Leases that are held by token outlive an orderly stop also while the disk is full: every holder
+ * can finish, and no job is given to another. */
 static void leases_outlive_a_restart_on_a_full_disk(void)
 {
     bide_put_options options = BIDE_PUT_OPTIONS_INIT;
@@ -721,8 +723,8 @@ struct senders {
     int fds[SENDERS];
 };
 
-/* The disk takes nothing, and some clients send much, until the server takes no more of it. Answers how
- * many jobs there are. */
+/* The disk takes nothing, and some clients send much, until the server takes no more of it. Answers
+ * how many jobs there are. */
 static uint64_t begin_to_send(struct senders *senders, const struct local_server *local_server)
 {
     vfs_hold_syncs(true);
@@ -742,8 +744,8 @@ static void end_sending(struct senders *senders)
     }
 }
 
-/* While the disk takes nothing the server takes only a bounded part of what some clients send. So the
- * put of another one is not stored behind all of it. */
+/* While the disk takes nothing the server takes only a bounded part of what some clients send. So
+ * the put of another one is not stored behind all of it. */
 static void quiet_client_is_not_starved_by_busy_ones(void)
 {
     struct local_server local_server;
@@ -765,8 +767,8 @@ static void quiet_client_is_not_starved_by_busy_ones(void)
 #define AT_ONCE    50
 #define LARGE_BODY 60000
 
-/* Others that send one large job each, all at once, go before it, too, although a round of the server
- * does not read them all. */
+/* Others that send one large job each, all at once, go before it, too, although a round of the
+ * server does not read them all. */
 static void large_jobs_of_quiet_clients_are_not_starved(void)
 {
     static char put[LARGE_BODY + 100];
@@ -796,7 +798,8 @@ static void large_jobs_of_quiet_clients_are_not_starved(void)
 /* What may wait of those that send much, and what each may send before it is one of them. */
 #define TAKEN_MOST (4000 + 2 * 1024 + BURSTS * 128)
 
-/* Many new connections send many puts each while the disk takes nothing. Answers how many were taken. */
+/* Many new connections send many puts each while the disk takes nothing. Answers how many were
+ * taken. */
 static uint64_t begin_bursts(const struct local_server *local_server, int *fds)
 {
     vfs_hold_syncs(true);
@@ -816,7 +819,8 @@ static void end_bursts(int *fds)
     }
 }
 
-/* Nor does it take all that new connections send at once, each in one read: it stays in their inputs. */
+/* Nor does it take all that new connections send at once, each in one read: it stays in their
+ * inputs. */
 static void bursts_of_new_connections_are_accepted_in_turn(void)
 {
     struct local_server local_server;
@@ -903,8 +907,8 @@ static void commands_waiting_for_the_disk_keep_their_connection(void)
 #define LITTLE         100 /* commands: fewer than what the server takes for many */
 #define MUCH           200
 
-/* The changes of many clients that send little wait for the disk. That does not keep the server from
- * reading another one that sends much. */
+/* The changes of many clients that send little wait for the disk. That does not keep the server
+ * from reading another one that sends much. */
 static void busy_client_is_read_beside_many_quiet_ones(void)
 {
     struct local_server local_server;

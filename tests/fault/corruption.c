@@ -339,7 +339,8 @@ static void garbage_in_the_root_page_is_reported(void)
 
 /* ---- the log ---- */
 
-/* Leaves a log behind, as a killed process does. With sync=full it has been given its length ahead. */
+/* Leaves a log behind, as a killed process does. With sync=full it has been given its length
+ * ahead. */
 static void make_log(const char *parameters)
 {
     fflush(NULL);

@@ -300,7 +300,8 @@ static void damaged_pauses_do_not_stop_the_rest(void)
     try_beside("INSERT INTO pause VALUES('work',-1)");
 }
 
-/* The row of a name that is too long, or goes on behind a zero byte, is not that of its beginning. */
+/* The row of a name that is too long, or goes on behind a zero byte, is not that of its
+ * beginning. */
 static void a_damaged_pause_pauses_no_other_topic(void)
 {
     char topic[BIDE_TOPIC_MAX + 1];

@@ -110,8 +110,8 @@ static void without_ballast_puts_resume_when_there_is_space(void)
     snapshot_check_reopened(url_of("jobs.db", ""), queue);
 }
 
-/* A quota, or the largest file: what is refused is not a full disk to the system, but one to us. Whatever
- * lacked room was not stored, and that is known without a look at the files. */
+/* A quota, or the largest file: what is refused is not a full disk to the system, but one to us.
+ * Whatever lacked room was not stored, and that is known without a look at the files. */
 static void refuse_for(int system)
 {
     fresh_folder("file");
@@ -474,7 +474,8 @@ static void on_log(void *user, bide_log_level level, const char *text)
     snprintf(logged + used, sizeof(logged) - used, "%s\n", text);
 }
 
-/* Neither a filler nor a log is left, and no room for one: nothing is promised that cannot be kept. */
+/* Neither a filler nor a log is left, and no room for one: nothing is promised that cannot be
+ * kept. */
 static void real_full_disk_without_ballast_is_rejected_until_there_is_space(void)
 {
     bide_options options = BIDE_OPTIONS_INIT;

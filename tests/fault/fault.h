@@ -62,7 +62,8 @@ bide_slice slice_of(const char *text);
 const void *body_of(uint64_t serial, size_t *size);
 bool body_is(uint64_t serial, const void *body, size_t size);
 
-/* The same with the number in front, so that it can be read back; the room has NUMBERED_MAX + 1 bytes. */
+/* The same with the number in front, so that it can be read back; the room has NUMBERED_MAX + 1
+ * bytes. */
 #define NUMBER_SIZE  16
 #define NUMBERED_MAX (NUMBER_SIZE + BODY_MAX)
 size_t write_numbered(char *room, uint64_t serial);

@@ -2,9 +2,9 @@
 /*
  * history - what a queue held after each call, and how far the disk was then.
  *
- * With a record of the disk's steps (power_loss.h) it tells for every moment at which the power may go
- * what the queue must hold afterwards: what it held after the last call that had been acknowledged,
- * or after the one that was under way.
+ * With a record of the disk's steps (power_loss.h) it tells for every moment at which the power may
+ * go what the queue must hold afterwards: what it held after the last call that had been
+ * acknowledged, or after the one that was under way.
  */
 #ifndef FAULT_HISTORY_H
 #define FAULT_HISTORY_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * hung_disk.c - a disk that does not answer, or a store that stays away, beside callers and clients that
- * do not depend on it or must not wait for ever.
+ * hung_disk.c - a disk that does not answer, or a store that stays away, beside callers and clients
+ * that do not depend on it or must not wait for ever.
  */
 #include "fault.h"
 #include "local_server.h"
@@ -38,8 +38,8 @@ static void *put_one(void *arg)
     return NULL;
 }
 
-/* A caller waits for room below max_pending_ops when the store goes away: it is rejected as those that
- * come later are, and does not wait until the store is back. */
+/* A caller waits for room below max_pending_ops when the store goes away: it is rejected as those
+ * that come later are, and does not wait until the store is back. */
 static void caller_waiting_at_the_pending_limit_is_rejected_when_the_store_is_lost(void)
 {
     struct caller callers[4];
@@ -71,8 +71,9 @@ static void caller_waiting_at_the_pending_limit_is_rejected_when_the_store_is_lo
 
 /* ---- backups ---- */
 
-/* While SQLite copies, a commit that must open the files again waits. So SQLite does not sync the copy,
- * which may be on a disk that hangs; the store does so afterwards, by a call that is not held here. */
+/* While SQLite copies, a commit that must open the files again waits. So SQLite does not sync the
+ * copy, which may be on a disk that hangs; the store does so afterwards, by a call that is not held
+ * here. */
 static void a_backup_does_not_sync_while_it_copies(void)
 {
     vfs_install();
@@ -84,8 +85,8 @@ static void a_backup_does_not_sync_while_it_copies(void)
     OK(bide_close(queue));
 }
 
-/* A server that stops cancels its calls. A backup that goes on would take the time in which the leases
- * are stored. */
+/* A server that stops cancels its calls. A backup that goes on would take the time in which the
+ * leases are stored. */
 static void a_backup_can_be_cancelled(void)
 {
     enum { MANY = 400 };
@@ -117,8 +118,8 @@ static void a_backup_can_be_cancelled(void)
     OK(bide_close(queue));
 }
 
-/* The disk of the copy hangs where no poll can end it. The op must complete nevertheless, and the copy
- * must not appear afterwards. */
+/* The disk of the copy hangs where no poll can end it. The op must complete nevertheless, and the
+ * copy must not appear afterwards. */
 static void a_backup_whose_disk_hangs_can_be_cancelled(void)
 {
     bide_op op = {.kind = BIDE_OP_BACKUP}, next = {.kind = BIDE_OP_BACKUP};
@@ -192,7 +193,8 @@ static void hanging_commit_does_not_stop_the_server(void)
     serve_end(&local_server);
 }
 
-/* The same by a client that is alone, so that the loop commits by itself. Returns its connection. */
+/* The same by a client that is alone, so that the loop commits by itself. Returns its
+ * connection. */
 static int hang_in_loop(const struct local_server *local_server)
 {
     int one = serve_connect(local_server);
@@ -201,8 +203,8 @@ static int hang_in_loop(const struct local_server *local_server)
     return one;
 }
 
-/* The server must accept a second client then, and answer it. More than once: the thread that hung is
- * the one that stands by the next time. */
+/* The server must accept a second client then, and answer it. More than once: the thread that hung
+ * is the one that stands by the next time. */
 static void hanging_commit_does_not_keep_new_clients_out(void)
 {
     struct local_server local_server;
@@ -249,8 +251,8 @@ static void a_stop_begins_while_a_commit_hangs(void)
     serve_end(&local_server);
 }
 
-/* The commit hangs in the loop, fails when the disk is back, and its client may have gone meanwhile. The
- * thread that hung completes it, while the other one runs the loop. */
+/* The commit hangs in the loop, fails when the disk is back, and its client may have gone
+ * meanwhile. The thread that hung completes it, while the other one runs the loop. */
 static void a_commit_that_hangs_and_fails_is_answered(void)
 {
     struct local_server local_server;
@@ -306,8 +308,8 @@ static void *release_links(void *arg)
     return NULL;
 }
 
-/* A server is stopped while the disk of a backup hangs, for longer than stop_timeout. The leases that are
- * held by token are stored as by any other stop. */
+/* A server is stopped while the disk of a backup hangs, for longer than stop_timeout. The leases
+ * that are held by token are stored as by any other stop. */
 static void a_stop_stores_leases_while_a_backup_hangs(void)
 {
     struct local_server local_server;
@@ -364,8 +366,8 @@ static void count_alive(void *user)
     atomic_fetch_add(&alive_calls, 1);
 }
 
-/* The watchdog is notified while a commit hangs, until that has taken the time of the watchdog, and again
- * when the disk is back. */
+/* The watchdog is notified while a commit hangs, until that has taken the time of the watchdog, and
+ * again when the disk is back. */
 static void the_watchdog_is_notified_until_a_commit_hangs_for_its_time(void)
 {
     struct local_server local_server;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * in_doubt.c - what becomes of the queue after a failed sync, while the file is compared with what was
- * acknowledged, and when the store is lost for longer.
+ * in_doubt.c - what becomes of the queue after a failed sync, while the file is compared with what
+ * was acknowledged, and when the store is lost for longer.
  */
 #include "fault.h"
 #include "vfs.h"
@@ -378,7 +378,8 @@ static void a_close_ends_a_running_backup(void)
 
 /* ---- while the stored rows are counted ---- */
 
-/* A file with so many rows, open, and its rows are being counted; answers how many reads there were. */
+/* A file with so many rows, open, and its rows are being counted; answers how many reads there
+ * were. */
 static unsigned open_while_counting(unsigned rows, bide **queue)
 {
     static bide_put_item items[1000];
@@ -513,7 +514,8 @@ static void a_failed_sync_does_not_wait_for_a_check(void)
 
 /* ---- ids ---- */
 
-/* Submits ops so that one batch stores them all, and its commit fails; answers the status of the first. */
+/* Submits ops so that one batch stores them all, and its commit fails; answers the status of the
+ * first. */
 static int submit_while_failing(bide *queue, struct vfs_fault fault, bide_op *ops, size_t n)
 {
     bide_op *list[3];
@@ -535,8 +537,8 @@ static int submit_while_failing(bide *queue, struct vfs_fault fault, bide_op *op
     return ops[0].status;
 }
 
-/* The sync of the last commit fails, and so does that of the checkpoint when the file is closed: the
- * batch is found in the log. Its job is already deleted. */
+/* The sync of the last commit fails, and so does that of the checkpoint when the file is closed:
+ * the batch is found in the log. Its job is already deleted. */
 static void an_id_of_a_commit_found_stored_is_not_reused_after_a_close(void)
 {
     uint64_t id = 0;
@@ -565,8 +567,8 @@ static void an_id_of_a_commit_found_stored_is_not_reused_after_a_close(void)
 /* After a crash ids are assigned from here on. */
 #define LIMIT "SELECT value FROM meta WHERE name='next_id'"
 
-/* A batch that stores nothing but a new limit of the ids cannot be written; tells the id of its put if
- * that was acknowledged. */
+/* A batch that stores nothing but a new limit of the ids cannot be written; tells the id of its put
+ * if that was acknowledged. */
 static void put_beyond_limit_and_tell(int report_fd)
 {
     static bide_put_item items[1000];

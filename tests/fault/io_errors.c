@@ -342,8 +342,8 @@ static void a_failed_put_does_not_appear_after_a_crash_while_another_program_wat
         try_kill_after((struct vfs_fault){VFS_SYNC, "-wal", 1, times, SQLITE_IOERR_FSYNC, EIO});
 }
 
-/* The bytes of the write are in the log although it failed: with the last one the log holds all of the
- * commit, behind the end that the watcher knows. */
+/* The bytes of the write are in the log although it failed: with the last one the log holds all of
+ * the commit, behind the end that the watcher knows. */
 static void a_put_of_a_failed_write_does_not_appear_after_a_crash_while_watched(void)
 {
     vfs_install();
@@ -354,8 +354,8 @@ static void a_put_of_a_failed_write_does_not_appear_after_a_crash_while_watched(
     CHECK(fault.nth > 2);
 }
 
-/* As above, and from then on the disk accepts no write that could undo the commit or make it last. Only
- * with its last write the outcome is unknown. */
+/* As above, and from then on the disk accepts no write that could undo the commit or make it last.
+ * Only with its last write the outcome is unknown. */
 static void try_disk_that_fails_after_the_write(void)
 {
     struct vfs_fault fault = {VFS_WRITE, "", 1, 0, SQLITE_IOERR_WRITE, EIO};
@@ -387,8 +387,8 @@ static void put_is_in_doubt_beside_a_connection_of_the_same_program(void)
 
 /* ---- the time to close is over ---- */
 
-/* The file cannot be opened again after a failed sync. That is tried for some seconds, but not past the
- * deadline of a close. */
+/* The file cannot be opened again after a failed sync. That is tried for some seconds, but not past
+ * the deadline of a close. */
 static void outcome_is_not_determined_past_the_deadline_of_a_close(void)
 {
     bide_cq *cq = NULL;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * large_queue.c - what a queue with very many jobs does in one go must come out right, and must not keep
- * the lock: while it is held, no call of any thread is answered.
+ * large_queue.c - what a queue with very many jobs does in one go must come out right, and must not
+ * keep the lock: while it is held, no call of any thread is answered.
  *
- * In a build with -Dlock_stats=true there are a million jobs, and no hold may take too long (lock_limit.h).
- * Other builds take fewer jobs and check the outcome only.
+ * In a build with -Dlock_stats=true there are a million jobs, and no hold may take too long
+ * (lock_limit.h). Other builds take fewer jobs and check the outcome only.
  */
 #include "lock_limit.h"
 #include "vfs.h"
@@ -288,9 +288,9 @@ static void failed_commit_removes_new_jobs(void)
 #define UNDONE UINT64_C(20000) /* jobs, all of which are deleted by one commit that fails */
 #define ROUNDS 50
 
-/* Calls of a thread of its own: figures, and if these have to wait a put, a reserve of that job, a topic
- * that is held and whose name is gone after the submit, and a reserve that never gets a job and is
- * cancelled. */
+/* Calls of a thread of its own: figures, and if these have to wait a put, a reserve of that job, a
+ * topic that is held and whose name is gone after the submit, and a reserve that never gets a job
+ * and is cancelled. */
 struct visit {
     bide_op figures, put, reserve, hold, cancelled;
     char name[8];
@@ -474,7 +474,8 @@ static bide *open_with_run_at_jobs(int64_t *due)
     }
 }
 
-/* Was the event of the one job in the other topic among the first half? The feed keeps the second. */
+/* Was the event of the one job in the other topic among the first half? The feed keeps the
+ * second. */
 static bool came_early(bide *queue, bide_subscription *feed)
 {
     static bide_event events[BIDE_EVENTS_MAX];
@@ -623,8 +624,8 @@ static void waiting_calls_are_ended_in_slices(void)
     free(jobs);
 }
 
-/* Calls that name many topics use up the work of a step before its budget. All of them are undone when
- * the commit of their finishes fails. */
+/* Calls that name many topics use up the work of a step before its budget. All of them are undone
+ * when the commit of their finishes fails. */
 static void calls_with_many_topics_are_undone_in_slices(void)
 {
     enum { TOPICS = BIDE_RESERVE_TOPICS, WAITING = 40 };
@@ -715,8 +716,8 @@ static void many_topics_are_created_and_removed(void)
     OK(bide_close(queue));
 }
 
-/* One call that names as many topics, and takes as many jobs, as it may: with every strategy, each in the
- * order that the strategy gives. */
+/* One call that names as many topics, and takes as many jobs, as it may: with every strategy, each
+ * in the order that the strategy gives. */
 static void a_reserve_may_choose_among_many_topics(void)
 {
     static char names[LOTS][16];

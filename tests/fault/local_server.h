@@ -30,7 +30,8 @@ void serve_begin(struct local_server *local_server, const char *parameters);
 /* Stops the server in order, and closes the queue. */
 void serve_end(struct local_server *local_server);
 
-/* A queue that is connected to the server, and a connection on which to speak as a beanstalkd client. */
+/* A queue that is connected to the server, and a connection on which to speak as a beanstalkd
+ * client. */
 bide *serve_open(const struct local_server *local_server);
 int serve_connect(const struct local_server *local_server);
 /* Sends the line, and reads until the text has come. */

@@ -4,10 +4,10 @@
  * processes are killed.
  *
  * Each thread has two topics of its own and makes one call at a time, of nearly every kind. A model
- * follows: a call that succeeds changes it, a call that fails does not. After BIDE_EUNKNOWN, or when
- * the process was killed within a call, the jobs which that call concerned may be either; all others
- * must be as the model says. Leases and delays last longer than the test, so nothing else changes a
- * job. The model is in memory that outlives the process.
+ * follows: a call that succeeds changes it, a call that fails does not. After BIDE_EUNKNOWN, or
+ * when the process was killed within a call, the jobs which that call concerned may be either; all
+ * others must be as the model says. Leases and delays last longer than the test, so nothing else
+ * changes a job. The model is in memory that outlives the process.
  */
 #include "fault.h"
 #include "vfs.h"
@@ -902,8 +902,8 @@ static void calls_of_unknown_outcome_match_the_model(void)
 
 /* ---- killed ---- */
 
-/* A reserve under way may be stored of a job with a retry limit; so after a crash the jobs of the call
- * under way are adopted. */
+/* A reserve under way may be stored of a job with a retry limit; so after a crash the jobs of the
+ * call under way are adopted. */
 static void expect_crashed(struct model *model)
 {
     for (int i = 0; i < JOBS; i++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * open_errors.c - files that cannot be had: each refusal says why, of which file, and leaves what lies
- * there as it was.
+ * open_errors.c - files that cannot be had: each refusal says why, of which file, and leaves what
+ * lies there as it was.
  */
 #include "fault.h"
 #include "vfs.h"

@@ -137,7 +137,8 @@ static void check_moments(bide *queue)
     bide_job_clear(&job);
     OK(bide_job_stats(queue, 15, &job));
     EQ(job.expires_at_ms, LATER);
-    /* Kept on the boot-time clock: the distance of the two clocks differs by microseconds each time. */
+    /* Kept on the boot-time clock: the distance of the two clocks differs by microseconds each
+     * time. */
     CHECK(job.created_ms >= CREATED - 1 && job.created_ms <= CREATED);
     bide_job_clear(&job);
     OK(bide_job_stats(queue, 13, &job));

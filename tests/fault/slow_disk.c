@@ -328,8 +328,9 @@ static bide *open_cold(const char *parameters, int32_t max_retries)
     return open_jobs(parameters);
 }
 
-/* Workers take and delete while the disk does what inject_faults() makes it do, then it heals, and all jobs
- * are worked off: none is buried, none is reserved for a worker that does not know of it. */
+/* Workers take and delete while the disk does what inject_faults() makes it do, then it heals, and
+ * all jobs are worked off: none is buried, none is reserved for a worker that does not know of
+ * it. */
 static void work_while(bide *queue, void (*inject_faults)(void))
 {
     struct workers workers = {.queue = queue};
@@ -387,8 +388,8 @@ static void read_and_commit_errors_lose_no_job_with_a_retry_limit(void)
     work_while(open_cold("cache_bytes=1&sync=off", 0), fail_reads_and_commits);
 }
 
-/* The disk is slow while the stored jobs are counted. The queue was full before, so a put at that time
- * must not be accepted: each restart would let more jobs in. */
+/* The disk is slow while the stored jobs are counted. The queue was full before, so a put at that
+ * time must not be accepted: each restart would let more jobs in. */
 static void a_full_queue_is_full_while_its_jobs_are_counted(void)
 {
     enum { JOBS = 20000 };

@@ -33,8 +33,8 @@ struct suite {
     void (*sweep)(void);
 };
 
-/* All of main(), but for what the program has to say before: --filter, --list, --timeout, -v and what
- * argument takes; the last line is "N passed, M failed". */
+/* All of main(), but for what the program has to say before: --filter, --list, --timeout, -v and
+ * what argument takes; the last line is "N passed, M failed". */
 int suite_main(const struct suite *suite, int argc, char **argv);
 
 #endif

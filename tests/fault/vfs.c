@@ -100,7 +100,8 @@ static bool ends_with(const char *path, const char *suffix)
     return length >= strlen(suffix) && strcmp(path + length - strlen(suffix), suffix) == 0;
 }
 
-/* SQLite's own VFS has a code for reads that the disk fails, of which SQLite makes SQLITE_CORRUPT. */
+/* SQLite's own VFS has a code for reads that the disk fails, of which SQLite makes
+ * SQLITE_CORRUPT. */
 static int fail(int code, int system)
 {
     shim.failed++;

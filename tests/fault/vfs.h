@@ -77,8 +77,8 @@ void vfs_limit_as(int64_t bytes, int system);
 /* How many they have. */
 int64_t vfs_bytes_used(void);
 
-/* Every act waits, from now until vfs_thaw(), called by the same thread. No other function of this file
- * may be called in between. */
+/* Every act waits, from now until vfs_thaw(), called by the same thread. No other function of this
+ * file may be called in between. */
 void vfs_freeze(void);
 void vfs_thaw(void);
 

@@ -96,7 +96,8 @@ static void *produce(void *arg)
 
 /* ---- finishing ---- */
 
-/* Repeats a call until it succeeds or is refused. first: the first answer, which may have been lost. */
+/* Repeats a call until it succeeds or is refused. first: the first answer, which may have been
+ * lost. */
 #define RETRY(first, code, call)           \
     do {                                   \
         (first) = (code) = (call);         \

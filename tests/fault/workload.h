@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * workload - a load that checks what becomes of its jobs: threads put, take, finish, release, fail, bury and
- * kick, calls are cancelled and connections dropped, while a test makes the disk fail.
+ * workload - a load that checks what becomes of its jobs: threads put, take, finish, release, fail,
+ * bury and kick, calls are cancelled and connections dropped, while a test makes the disk fail.
  *
- * Each job has a serial number in its body. A put that was acknowledged must be worked off, one that
- * failed for certain must never be seen, and a job whose lease lasts longer than the test has one
- * holder at a time. When the faults are over everything is worked off, and the figures are all 0.
+ * Each job has a serial number in its body. A put that was acknowledged must be worked off, one
+ * that failed for certain must never be seen, and a job whose lease lasts longer than the test has
+ * one holder at a time. When the faults are over everything is worked off, and the figures are all
+ * 0.
  */
 #ifndef FAULT_WORKLOAD_H
 #define FAULT_WORKLOAD_H
@@ -40,8 +41,8 @@ void workload_put(struct workload *workload, int count);
 /* Two faults at a time, by the seed, for a few seconds. */
 void workload_inject_faults(struct workload *workload);
 
-/* Runs the load while inject_faults() makes the disk fail; when it returns all faults are over. inner is the
- * queue that has the file open. */
+/* Runs the load while inject_faults() makes the disk fail; when it returns all faults are over.
+ * inner is the queue that has the file open. */
 void workload_run(struct workload *workload, bide *inner, void (*inject_faults)(struct workload *));
 
 #endif

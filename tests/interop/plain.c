@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * plain.c - the library as the client of a real beanstalkd: what it can do there, and that it says so
- * where it cannot.
+ * plain.c - the library as the client of a real beanstalkd: what it can do there, and that it says
+ * so where it cannot.
  *
  * Every test runs in a process of its own, against a server of its own.
  */
@@ -161,8 +161,8 @@ static void the_best_job_of_several_topics_comes_first(void)
     CODE(bide_reserve_many(queue, &args), BIDE_ENOTSUP);
 }
 
-/* Two reserves in one submit: the further jobs of the first are asked for when the second has changed what the
- * connection watches. */
+/* Two reserves in one submit: the further jobs of the first are asked for when the second has
+ * changed what the connection watches. */
 static void reserves_of_several_jobs_return_jobs_of_their_own_topics(void)
 {
     static const bide_slice topics[] = {{"a", 1}, {"b", 1}};

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* admission.c - which clients are served, which must say the secret, and what the log tells of them. */
+/* admission.c - which clients are served, which must say the secret, and what the log tells of
+ * them. */
 #define _GNU_SOURCE /* struct ucred */
 #include "bided_suite.h"
 

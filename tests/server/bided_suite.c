@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * bided_suite.c - the tests of bided as a program, as a program; see ../fault/suite.h. A bided that a
- * test leaves behind ends with it.
+ * bided_suite.c - the tests of bided as a program, as a program; see ../fault/suite.h. A bided that
+ * a test leaves behind ends with it.
  */
 #include "bided_suite.h"
 

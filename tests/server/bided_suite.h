@@ -2,9 +2,10 @@
 /*
  * bided_suite - what the tests of bided as a program are written with.
  *
- * A test starts the real program, on ports that the system chooses and in a folder of its own, talks
- * to it over sockets, sends it signals, and reads what it writes. Its environment is empty but for
- * what a test says. Checks are those of the contract suite, the folder is that of the fault tests.
+ * A test starts the real program, on ports that the system chooses and in a folder of its own,
+ * talks to it over sockets, sends it signals, and reads what it writes. Its environment is empty
+ * but for what a test says. Checks are those of the contract suite, the folder is that of the fault
+ * tests.
  *
  * Time       Nothing depends on how fast the machine is: what has to come in the end is waited
  *            for with a patience that only a hang exceeds.
@@ -90,8 +91,8 @@ int port_of(const struct bided *bided, const char *host);
 /* A queue at it. */
 bide *open_at(const struct bided *bided);
 
-/* A network of the test's own, in which no other program is and OUTER is an address of this machine that is
- * not loopback; false where that is not allowed. Files can still be made in it. */
+/* A network of the test's own, in which no other program is and OUTER is an address of this machine
+ * that is not loopback; false where that is not allowed. Files can still be made in it. */
 #define OUTER "10.9.8.7"
 bool have_own_network(void);
 
@@ -99,8 +100,9 @@ bool have_own_network(void);
 #define NEIGHBOUR "10.9.8.6"
 #define STRANGER  "10.200.1.1"
 
-/* Adds addresses of IPv6 to that network: from NEIGHBOUR_SIX and BESIDE_SIX, which are in one network of 64
- * bits, a client connects to OUTER_SIX as if it were on another machine. False without IPv6. */
+/* Adds addresses of IPv6 to that network: from NEIGHBOUR_SIX and BESIDE_SIX, which are in one
+ * network of 64 bits, a client connects to OUTER_SIX as if it were on another machine. False
+ * without IPv6. */
 #define OUTER_SIX     "fd99::7"
 #define NEIGHBOUR_SIX "fd99::6"
 #define BESIDE_SIX    "fd99::5"

@@ -11,8 +11,9 @@
 #define SPARED_NEXT  10000
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* %n a number, %d a duration, %i an id, %t a tube, %b a size, perhaps options, and a body, %m several
- * jobs; %c an op with its arguments; %l the token of a lease that was heard of, and %j its job. */
+/* %n a number, %d a duration, %i an id, %t a tube, %b a size, perhaps options, and a body, %m
+ * several jobs; %c an op with its arguments; %l the token of a lease that was heard of, and %j its
+ * job. */
 static const char *const commands[] = {
     "put %n %d %d %b",
     "put %n 0 60 %b",

@@ -2,9 +2,9 @@
 /*
  * command_gen - streams of commands, right and wrong, as a broken or hostile client sends them.
  *
- * A stream is a number of commands with arguments from lists of usual and of extreme ones, and then,
- * mostly, changed: bytes flipped, taken out, put in, repeated. It goes through a filter at the end:
- * no number in it is the id of a job that is to be left alone.
+ * A stream is a number of commands with arguments from lists of usual and of extreme ones, and
+ * then, mostly, changed: bytes flipped, taken out, put in, repeated. It goes through a filter at
+ * the end: no number in it is the id of a job that is to be left alone.
  */
 #ifndef SERVER_BABBLE_H
 #define SERVER_BABBLE_H
@@ -28,7 +28,8 @@ struct stream {
 /* Makes a new stream. */
 void command_gen_next(struct stream *stream);
 
-/* Appends to the stream; what does not fit is left out. call: the name, size and arguments of an op. */
+/* Appends to the stream; what does not fit is left out. call: the name, size and arguments of an
+ * op. */
 void command_gen_add(struct stream *stream, const void *data, size_t size);
 void command_gen_rpc(struct stream *stream);
 

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * connection_storm.c - connections that come and go at any moment of the conversation, a thousand of them, while
- * a few clients work: those see no error, no job is lost or given twice, and nothing is left behind.
+ * connection_storm.c - connections that come and go at any moment of the conversation, a thousand
+ * of them, while a few clients work: those see no error, no job is lost or given twice, and nothing
+ * is left behind.
  *
  * Jobs       The workers' jobs are in the tube "work". The storm takes some, too, and lets them go
- *            by closing. What it puts itself is chaff: a put that was sent in part must not be there
- *            at the end, one that was acknowledged must, and none may be there twice.
+ *            by closing. What it puts itself is chaff: a put that was sent in part must not be
+ *            there at the end, one that was acknowledged must, and none may be there twice.
  */
 #define _GNU_SOURCE /* memmem */
 #include "robust.h"

@@ -178,7 +178,8 @@ static int listen_somewhere(int *port)
     return fd;
 }
 
-/* Says what a beanstalkd says to the first question, and closes when the name servers are silent. */
+/* Says what a beanstalkd says to the first question, and closes when the name servers are
+ * silent. */
 static void *be_plain(void *arg)
 {
     static const char unknown[] = "UNKNOWN_COMMAND\r\nUNKNOWN_COMMAND\r\n";
@@ -210,7 +211,8 @@ static void beanstalkd_client_keeps_its_timeouts_during_lookup(void)
 
 /* ---- children ---- */
 
-/* Opens and uses a queue of its own in a child that is forked now. The child has no other threads. */
+/* Opens and uses a queue of its own in a child that is forked now. The child has no other
+ * threads. */
 static void use_in_child(const char *host, int port)
 {
     int status;

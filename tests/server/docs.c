@@ -183,8 +183,8 @@ static void the_service_is_complete(const char *text)
             FAIL("bided.service has no line %s", lines[i]);
     }
 
-    /* With users of its own bided sees nearly every client as user 65534: the log of who asked for a
-     * drain or a purge would name none of them. */
+    /* With users of its own bided sees nearly every client as user 65534: the log of who asked for
+     * a drain or a purge would name none of them. */
     CHECK(strstr(text, "\nPrivateUsers=") == NULL);
 }
 

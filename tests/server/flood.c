@@ -33,8 +33,8 @@ static uint64_t public_seed(struct client *client)
     return seed;
 }
 
-/* The next name after that number which shares a bucket with all the others, if names are hashed with
- * that seed; or just the next name. */
+/* The next name after that number which shares a bucket with all the others, if names are hashed
+ * with that seed; or just the next name. */
 static const char *next_name(char name[NAME_SIZE], uint64_t *number, uint64_t seed, bool chosen)
 {
     memcpy(name, "n00000000000000", NAME_SIZE);

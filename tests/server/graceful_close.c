@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * graceful_close.c - connections that the server ends while their clients go on sending: all that was said
- * is heard, and then the end of the stream, never a reset.
+ * graceful_close.c - connections that the server ends while their clients go on sending: all that
+ * was said is heard, and then the end of the stream, never a reset.
  */
 #include "bided_suite.h"
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * hostile.c - clients that mean harm: whatever one connection asks for, holds or declares, the others
- * are served, and the server stays small.
+ * hostile.c - clients that mean harm: whatever one connection asks for, holds or declares, the
+ * others are served, and the server stays small.
  *
- * Nothing is timed. What must not depend on the number of something is measured twice in one run, in
- * processor time of the server, and compared; what must be shared is seen in the order of replies.
+ * Nothing is timed. What must not depend on the number of something is measured twice in one run,
+ * in processor time of the server, and compared; what must be shared is seen in the order of
+ * replies.
  */
 #include "hostile.h"
 
@@ -177,8 +178,8 @@ void pause_server(const struct bided *bided)
     nap_ms(50);
 }
 
-/* Looks at all watched tubes, thousands of times, and then puts a job: another client, whose command came
- * at the same time, does not wait for all of that, so it does not see the job. */
+/* Looks at all watched tubes, thousands of times, and then puts a job: another client, whose
+ * command came at the same time, does not wait for all of that, so it does not see the job. */
 static void slow_commands_are_executed_in_slices(void)
 {
     struct bided *bided = serve("--url=memory:", "--listen=0");
@@ -422,7 +423,8 @@ static void unread_subscriptions_leave_memory_for_jobs(void)
 
 static const char http_line[] = "GET / HTTP/1.1\r\n";
 
-/* The server stops reading such a connection. A reserve in front of the request must not keep it. */
+/* The server stops reading such a connection. A reserve in front of the request must not keep
+ * it. */
 static void http_request_after_a_reserve_closes_the_connection(void)
 {
     static const char *const reserves[] = {"reserve\r\n", "reserve-with-timeout 100000\r\n",
@@ -502,7 +504,8 @@ static void commands_that_resemble_http_are_executed(void)
 
 /* ---- waiting ---- */
 
-/* Makes calls that wait; the codes of those that are answered must be this one. Answers their number. */
+/* Makes calls that wait; the codes of those that are answered must be this one. Answers their
+ * number. */
 static int wait_often(struct client *client, struct client *other, int count)
 {
     for (int i = 0; i < count; i++)

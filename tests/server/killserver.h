@@ -11,8 +11,9 @@
  * A job is known by a serial number, which is in its body, so that it is recognised even if nobody
  * was told its id.
  *
- * Ordering   Only the connection that holds a job, or has parked it in its own tube, acts on it, and
- *            not before its last command on it is answered. So at most one is open for each job.
+ * Ordering   Only the connection that holds a job, or has parked it in its own tube, acts on it,
+ *            and not before its last command on it is answered. So at most one is open for each
+ *            job.
  */
 #ifndef SERVER_KILLSERVER_H
 #define SERVER_KILLSERVER_H

@@ -2,9 +2,9 @@
 /*
  * livefuzz.c - babble into a running server, while a client that behaves keeps jobs there.
  *
- * The server must neither end nor stand still, and at the end every job of that client must be there,
- * in its state and with its body. The streams depend on the seed, which is told; what becomes of them
- * depends on time, too.
+ * The server must neither end nor stand still, and at the end every job of that client must be
+ * there, in its state and with its body. The streams depend on the seed, which is told; what
+ * becomes of them depends on time, too.
  */
 #include "command_gen.h"
 #include "test_client.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * memory_limits.c - clients that keep memory which all share: long lists of tubes, calls that wait with room for
- * many jobs, bodies that drip, answers that are not read. Others are served.
+ * memory_limits.c - clients that keep memory which all share: long lists of tubes, calls that wait
+ * with room for many jobs, bodies that drip, answers that are not read. Others are served.
  */
 #define _GNU_SOURCE /* prlimit */
 #include "hostile.h"
@@ -104,8 +104,8 @@ static void watch_lists_leave_memory_to_others(void)
     stop(bided);
 }
 
-/* A call that waits has room for all the jobs that it may bring: large ones take most of the memory, small
- * ones what is left. */
+/* A call that waits has room for all the jobs that it may bring: large ones take most of the
+ * memory, small ones what is left. */
 static void waiting_calls_leave_memory_to_others(void)
 {
     enum { LARGE = 100, MIDDLE = 200, CALLS = 3000 };
@@ -258,7 +258,8 @@ static void open_worker(struct client *client, const struct bided *bided)
     EXPECT_LINE(client, "x");
 }
 
-/* What a lost connection owes to a store that cannot be written does not keep later ones from ending. */
+/* What a lost connection owes to a store that cannot be written does not keep later ones from
+ * ending. */
 static void connections_are_released_while_the_store_fails(void)
 {
     enum { VISITS = 100 }; /* several times as many as there may be */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* privileges.c - giving up root. What only root can do is checked only as root; others see the refusal. */
+/* privileges.c - giving up root. What only root can do is checked only as root; others see the
+ * refusal. */
 #define _GNU_SOURCE /* setresuid */
 #include "bided_suite.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * reply_order.c - answers come in the order of the commands, and no command is lost, however many are
- * sent at once and in however small pieces.
+ * reply_order.c - answers come in the order of the commands, and no command is lost, however many
+ * are sent at once and in however small pieces.
  */
 #include "robust.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * resource_limits.c - clients that take much of something by a way that is seldom used, or of two things at
- * once: the others are served, and all goes back when they end.
+ * resource_limits.c - clients that take much of something by a way that is seldom used, or of two
+ * things at once: the others are served, and all goes back when they end.
  */
 #include "hostile.h"
 
@@ -160,8 +160,9 @@ static void put_jobs(bide *queue, const char *topic, int count, size_t size)
     free(body);
 }
 
-/* A client has thousands of reserves that wait for many topics each, and does not read. They are made
- * again when it does, and each is answered at once: that takes no more of the server's stack than one. */
+/* A client has thousands of reserves that wait for many topics each, and does not read. They are
+ * made again when it does, and each is answered at once: that takes no more of the server's stack
+ * than one. */
 static void parked_reserves_are_resubmitted_one_by_one(void)
 {
     struct bided *bided = serve("--url=memory:", "--listen=0", "--max-job-size=4MiB");

@@ -2,8 +2,8 @@
 /*
  * robust - what the tests of a server in rough hands are written with.
  *
- * Every test runs in a process and a folder of its own, starts the server it wants (test_server.h), talks
- * to it (test_client.h), and stops it. Nothing depends on how fast the machine is.
+ * Every test runs in a process and a folder of its own, starts the server it wants (test_server.h),
+ * talks to it (test_client.h), and stops it. Nothing depends on how fast the machine is.
  */
 #ifndef SERVER_ROBUST_H
 #define SERVER_ROBUST_H

@@ -186,7 +186,8 @@ static void read_answers(int fd, int count)
     }
 }
 
-/* Jobs that a client which does not read could have had go to others; its own calls go on waiting. */
+/* Jobs that a client which does not read could have had go to others; its own calls go on
+ * waiting. */
 static void client_that_does_not_read_holds_few_jobs(void)
 {
     enum { MOST = (64 << 20) / LARGE + 8 }; /* some are in the buffers of the sockets */

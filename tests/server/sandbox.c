@@ -2,10 +2,10 @@
 /*
  * sandbox.c - bided as bided.service runs it, and the backup of docs/SERVER.md there.
  *
- * systemd itself cannot be had in a test. What of the unit decides about files and sockets is done by
- * hand, as root or in a table of users of one's own: a file system that is read-only but for the
- * state and runtime directories, a temporary directory of the server's own, no rights of root, no new
- * ones, a mask of 077.
+ * systemd itself cannot be had in a test. What of the unit decides about files and sockets is done
+ * by hand, as root or in a table of users of one's own: a file system that is read-only but for the
+ * state and runtime directories, a temporary directory of the server's own, no rights of root, no
+ * new ones, a mask of 077.
  */
 #define _GNU_SOURCE /* unshare, mount_setattr, setresuid */
 #include "bided_suite.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * slow_clients.c - clients that do not read, do not end their lines, or go away behind what they have sent:
- * they use a bounded amount of memory, and other clients are not affected.
+ * slow_clients.c - clients that do not read, do not end their lines, or go away behind what they
+ * have sent: they use a bounded amount of memory, and other clients are not affected.
  */
 #include "robust.h"
 
@@ -133,8 +133,8 @@ static void memory_of_clients_that_do_not_read_is_bounded_with_a_file(void)
 }
 
 /*
- * While the server stands still, many send pipelines that take long, and then one asks one thing: it is
- * answered before each of the others has had more than a few of theirs.
+ * While the server stands still, many send pipelines that take long, and then one asks one thing:
+ * it is answered before each of the others has had more than a few of theirs.
  */
 static void ask_beside_pipelines(const struct server *server)
 {

@@ -174,7 +174,8 @@ static void memory_queue_is_logged_as_volatile(void)
     CHECK(!file_exists(test_path(".local")));
 }
 
-/* One of them would be left out: jobs that were to be kept would be gone, or the other way round. */
+/* One of them would be left out: jobs that were to be kept would be gone, or the other way
+ * round. */
 static void url_and_directory_together_are_rejected(void)
 {
     char flag[300];

@@ -44,8 +44,8 @@ static const char *text_of(const char *stats, const char *key)
 }
 
 /*
- * Beanstalk::Client of Perl compares version->parse("v" . version) with v1.8, which dies of anything
- * but digits and points. Clients of Node.js make a number of it, which would be NaN.
+ * Beanstalk::Client of Perl compares version->parse("v" . version) with v1.8, which dies of
+ * anything but digits and points. Clients of Node.js make a number of it, which would be NaN.
  */
 static void version_is_comparable_by_clients(void)
 {

@@ -2,9 +2,9 @@
 /*
  * test_client - one connection to the server under test, of a client that knows the protocol.
  *
- * Failure    A server that does not answer within PATIENCE_MS ends the test. So does one that closes,
- *            unless may_end is set: then calls answer NULL or false from that moment on, after all
- *            that had come was heard.
+ * Failure    A server that does not answer within PATIENCE_MS ends the test. So does one that
+ *            closes, unless may_end is set: then calls answer NULL or false from that moment on,
+ *            after all that had come was heard.
  * Ownership  What is heard lies in the buffer of the connection until something more is heard.
  */
 #ifndef SERVER_TALK_H

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * test_server - the server under test: a process of its own, on a free port of the loopback interface.
+ * test_server - the server under test: a process of its own, on a free port of the loopback
+ * interface.
  *
  * The program is bided, or beanstalkd, by its name; the second is there to show that a test asks
- * nothing that cannot be had. Jobs are in memory, or in the folder of the test (test_dir()), where the
- * next server finds them.
+ * nothing that cannot be had. Jobs are in memory, or in the folder of the test (test_dir()), where
+ * the next server finds them.
  *
  * Failure    Whatever goes wrong with the process ends the test, and says what the server said.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * waiting_clients.c - what waits for ever on behalf of a client ends with the client, in whichever way it
- * goes: only bided knows these verbs.
+ * waiting_clients.c - what waits for ever on behalf of a client ends with the client, in whichever
+ * way it goes: only bided knows these verbs.
  */
 #include "robust.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * body_fetch - bodies that only the store has: read at once or some steps later, in any order, and now
- * and then not at all.
+ * body_fetch - bodies that only the store has: read at once or some steps later, in any order, and
+ * now and then not at all.
  */
 #include "model.h"
 

@@ -241,8 +241,8 @@ static void keep_feed(struct sim *sim, bide_subscription *feed)
     }
 }
 
-/* What the arguments pointed to is the caller's again, who writes something else there; unless the op
- * could not be kept as one that waits. */
+/* What the arguments pointed to is the caller's again, who writes something else there; unless the
+ * op could not be kept as one that waits. */
 static void scribble(struct sim_op *sop)
 {
     memset(sop->topics, 0xa5, sizeof sop->topics);

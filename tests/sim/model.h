@@ -283,7 +283,8 @@ void model_supply(struct model *m, struct sim_op *sop, const struct sim_reading 
 void model_start_leases_if_committed(struct model *m, struct sim_op *sop);
 /* The answer of an op that was held is given. */
 void model_start_leases(struct model *m, struct sim_op *sop);
-/* What a batch that fails brings back of a reservation ends at once: its op has gone on without it. */
+/* What a batch that fails brings back of a reservation ends at once: its op has gone on without
+ * it. */
 void model_abandon(struct model *m, uint64_t id, uint64_t token);
 /* The reservations of an op that fails after all are undone, as far as they still stand. */
 void model_undo_op(struct model *m, struct sim_op *sop);

@@ -93,8 +93,8 @@ void model_begin_load(struct model *m, const struct sim_store *store)
             m->sequence = store->jobs[i].bury_order;
 }
 
-/* It was reserved at an orderly end, and no crash has come since: what was left of the lease runs from
- * now on. */
+/* It was reserved at an orderly end, and no crash has come since: what was left of the lease runs
+ * from now on. */
 static void load_lease(const struct model *m, struct mjob *job, const struct bi_image *image)
 {
     job->number = image->token;
@@ -105,8 +105,8 @@ static void load_lease(const struct model *m, struct mjob *job, const struct bi_
     job->last_touch = job->touched == BI_NEVER ? job->reserved : job->touched;
 }
 
-/* A lease that ended with its process: it is over, and nothing knows its token. It shows only after a
- * failed commit. */
+/* A lease that ended with its process: it is over, and nothing knows its token. It shows only after
+ * a failed commit. */
 static void load_ended_lease(struct model *m, struct mjob *job)
 {
     if (m->last_token + 1 < m->first_token)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* badworker.c - calls about workers that make no sense: refused, with a sentence, and no harm done. */
+/* badworker.c - calls about workers that make no sense: refused, with a sentence, and no harm
+ * done. */
 #include "../contract/sample_queue.h"
 #include "worker_fixture.h"
 

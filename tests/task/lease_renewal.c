@@ -269,7 +269,8 @@ static void ack_after_the_time_limit_within_the_lease_is_accepted(void)
     EQ(state_of(fixture->queue, id), BIDE_STATE_GONE);
 }
 
-/* Returns at the moment when its time is over, so that it is told by another thread or not at all. */
+/* Returns at the moment when its time is over, so that it is told by another thread or not at
+ * all. */
 static int return_at_the_limit(bide_context *context, const bide_slice *body, void *arg)
 {
     (void)body;

@@ -2,10 +2,10 @@
 /*
  * outage - a worker in the process of the test, and a way to its server that can be cut.
  *
- * The worker reaches the server through the relay, a port of its own that passes bytes on. The relay
- * can be cut, so that the server is away for the worker while the test still looks at it; it can
- * swallow what the server says; and it can lead to another server, which is how one that was killed
- * comes back at the same address.
+ * The worker reaches the server through the relay, a port of its own that passes bytes on. The
+ * relay can be cut, so that the server is away for the worker while the test still looks at it; it
+ * can swallow what the server says; and it can lead to another server, which is how one that was
+ * killed comes back at the same address.
  */
 #ifndef TASK_OUTAGE_H
 #define TASK_OUTAGE_H

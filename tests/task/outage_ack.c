@@ -264,7 +264,8 @@ static void killed_server_rejects_the_ack_and_redelivers_the_job(void)
     end_server();
 }
 
-/* The server is killed after it has read the ack: while the job exists it must not be reported as done. */
+/* The server is killed after it has read the ack: while the job exists it must not be reported as
+ * done. */
 static void ack_lost_in_a_crash_is_not_reported_as_done(void)
 {
     begin_server(IN_FILE);
@@ -292,8 +293,8 @@ static void ack_lost_in_a_crash_is_not_reported_as_done(void)
     end_server();
 }
 
-/* In order: the lease outlives the restart. The other thread of the worker does not get the job, and
- * the answer is taken, whether the handler returns before or after the start. */
+/* In order: the lease outlives the restart. The other thread of the worker does not get the job,
+ * and the answer is taken, whether the handler returns before or after the start. */
 static void restarted_server_accepts_the_ack(void)
 {
     begin_server(IN_FILE);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * outage_repeated.c - the way to the server, and the server itself, come and go while there is work.
+ * outage_repeated.c - the way to the server, and the server itself, come and go while there is
+ * work.
  */
 #include "../sim/rng.h"
 #include "outage.h"
@@ -85,9 +86,9 @@ static void lost_connections_lose_and_duplicate_no_job(void)
 }
 
 /*
- * What runs when the server dies is done again: nothing is lost, and what was done stays done. A kill
- * ends every lease, so the ttr may be long: a worker tells again what it owes until its lease ends, and
- * no server is away for that long.
+ * What runs when the server dies is done again: nothing is lost, and what was done stays done. A
+ * kill ends every lease, so the ttr may be long: a worker tells again what it owes until its lease
+ * ends, and no server is away for that long.
  */
 static void killed_servers_lose_no_job(void)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* process.c - the tests of workers that die and queues that are away, as a program; see process.h. */
+/* process.c - the tests of workers that die and queues that are away, as a program; see
+ * process.h. */
 #include "process.h"
 
 #include "../fault/suite.h"

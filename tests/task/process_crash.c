@@ -119,7 +119,8 @@ static void in_a_file(bide_put_options *options)
     EQ(state_now(id), BIDE_STATE_DONE);
 }
 
-/* The job is available before its ttr: the process that opens the file knows that the owner is gone. */
+/* The job is available before its ttr: the process that opens the file knows that the owner is
+ * gone. */
 static void the_next_process_that_opens_the_file_gets_the_job(void)
 {
     bide_put_options options = with_ttr(HOUR_MS);

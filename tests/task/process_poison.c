@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * process_poison.c - a job that kills every process which touches it: it ends buried, and the others
- * get done.
+ * process_poison.c - a job that kills every process which touches it: it ends buried, and the
+ * others get done.
  */
 #include "process.h"
 

@@ -67,8 +67,8 @@ static void further_signals_change_nothing(void)
     end_server();
 }
 
-/* Who presses the keys again, but not at once, does not want to wait. The job goes to another process
- * when its ttr is over. */
+/* Who presses the keys again, but not at once, does not want to wait. The job goes to another
+ * process when its ttr is over. */
 static void a_later_sigint_ends_the_process(void)
 {
     begin_server(IN_MEMORY);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* server_restart.c - a worker whose server goes away, and comes back. Only where not is_in_process(). */
+/* server_restart.c - a worker whose server goes away, and comes back. Only where not
+ * is_in_process(). */
 #include "../contract/location.h"
 #include "worker_fixture.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * stop_under_load.c - a worker is stopped and started at random moments while others put jobs: nothing is lost,
- * and nothing is done twice.
+ * stop_under_load.c - a worker is stopped and started at random moments while others put jobs:
+ * nothing is lost, and nothing is done twice.
  */
 #include "worker_fixture.h"
 
@@ -11,7 +11,8 @@
 #define PRODUCERS 2
 #define ROUNDS    25
 
-/* What was asked for, by the number in the body: how often its effect was made, and acknowledged. */
+/* What was asked for, by the number in the body: how often its effect was made, and
+ * acknowledged. */
 struct ledger {
     struct worker_fixture *fixture;
     int each; /* jobs a producer puts */
@@ -52,8 +53,8 @@ static void *produce(void *arg)
     return NULL;
 }
 
-/* In haste, a handler that the machine keeps from running for a second loses its job: then its effect
- * may be made once more, which an acknowledgement may not. */
+/* In haste, a handler that the machine keeps from running for a second loses its job: then its
+ * effect may be made once more, which an acknowledgement may not. */
 static void stop_once(struct worker_fixture *fixture, struct ledger *ledger)
 {
     int code = bide_worker_stop(fixture->worker);

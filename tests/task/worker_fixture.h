@@ -90,8 +90,8 @@ void events_are(struct where at, struct worker_fixture *fixture, uint64_t id, co
 #define enqueue_as(fixture, body, options) \
     put_as((fixture)->queue, (fixture)->topic, (body), (options))
 
-/* A handler calls enter() first and leave() last, if the test counts who runs; answers how many have
- * entered so far. */
+/* A handler calls enter() first and leave() last, if the test counts who runs; answers how many
+ * have entered so far. */
 int enter(struct worker_fixture *fixture);
 void leave(struct worker_fixture *fixture);
 /* Waits until the test has opened the gate. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * alloc_fixture - an allocator that counts what is allocated, and fails on request. New memory is not
- * zero, so that a test detects what its user forgets to set.
+ * alloc_fixture - an allocator that counts what is allocated, and fails on request. New memory is
+ * not zero, so that a test detects what its user forgets to set.
  */
 #ifndef BI_UNIT_ALLOC_FIXTURE_H
 #define BI_UNIT_ALLOC_FIXTURE_H

@@ -2,8 +2,8 @@
 /*
  * background_fixture - the background part of a worker without its thread, on a stub backend.
  *
- * The test calls the functions that the background thread would call, and passes the time. It also begins
- * and finishes jobs on worker threads, which do not run; handlers are never called.
+ * The test calls the functions that the background thread would call, and passes the time. It also
+ * begins and finishes jobs on worker threads, which do not run; handlers are never called.
  */
 #ifndef BI_UNIT_BACKGROUND_FIXTURE_H
 #define BI_UNIT_BACKGROUND_FIXTURE_H

@@ -10,7 +10,8 @@
 
 #include <stdatomic.h>
 
-/* Verifies with max_pending_ops=1 that all callers proceed, one at a time, and that each completion wakes one. */
+/* Verifies with max_pending_ops=1 that all callers proceed, one at a time, and that each completion
+ * wakes one. */
 void let_callers_through(void (*answer_put)(void));
 
 #endif

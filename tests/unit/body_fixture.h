@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * body_fixture - a core that keeps few bodies in memory, and a stand-in for the store that has them all.
+ * body_fixture - a core that keeps few bodies in memory, and a stand-in for the store that has them
+ * all.
  *
- * The bytes of a body follow from its size. A test can therefore verify a body without having kept it.
+ * The bytes of a body follow from its size. A test can therefore verify a body without having kept
+ * it.
  */
 #ifndef BI_UNIT_BODY_FIXTURE_H
 #define BI_UNIT_BODY_FIXTURE_H
@@ -28,7 +30,8 @@ bool lacks_body(const bide_op *op);
 /* True if the body of a job, of that size, is in memory. */
 bool in_memory(struct core_fixture *fixture, uint64_t id, size_t size);
 
-/* Supplies the bodies that an op lacks, as a store would, except that of the job bad, which is unreadable. */
+/* Supplies the bodies that an op lacks, as a store would, except that of the job bad, which is
+ * unreadable. */
 int supply_except(struct core_fixture *fixture, bide_op *op, uint64_t bad);
 int supply(struct core_fixture *fixture, bide_op *op);
 

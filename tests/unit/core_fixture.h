@@ -2,8 +2,8 @@
 /*
  * core_fixture - a core with a clock and an allocator that the test owns.
  *
- * Helpers that run an op return its code. Helpers whose op must succeed assert that it did and return its
- * result.
+ * Helpers that run an op return its code. Helpers whose op must succeed assert that it did and
+ * return its result.
  */
 #ifndef BI_UNIT_CORE_FIXTURE_H
 #define BI_UNIT_CORE_FIXTURE_H

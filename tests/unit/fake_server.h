@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * fake_server - a scripted server on a Unix socket in a temporary directory, and a queue that is its client.
+ * fake_server - a scripted server on a Unix socket in a temporary directory, and a queue that is
+ * its client.
  *
- * The test itself plays the server, step by step, and submits its ops asynchronously. Only bide_open()
- * runs on another thread, because it blocks until the server has completed the handshake.
+ * The test itself plays the server, step by step, and submits its ops asynchronously. Only
+ * bide_open() runs on another thread, because it blocks until the server has completed the
+ * handshake.
  */
 #ifndef BI_UNIT_FAKE_SERVER_H
 #define BI_UNIT_FAKE_SERVER_H
@@ -69,8 +71,8 @@ extern const char beanstalkd_reply[35];
 void handshake_bided(void);
 void handshake_beanstalkd(void);
 
-/* Sends the reply before the request is read. For clients with a connect_timeout so short that they may
- * disconnect at any moment: the reply need not arrive. */
+/* Sends the reply before the request is read. For clients with a connect_timeout so short that they
+ * may disconnect at any moment: the reply need not arrive. */
 void handshake_early(const char *reply, size_t size);
 
 struct received_call {
@@ -88,8 +90,8 @@ void reply(struct received_call *received_call, int code);
 /* Opens the queue while handshake() plays the server; returns the code of bide_open(). */
 int open_client(const char *parameters, void (*handshake)(void));
 
-/* Opens the queue with a connect_timeout so short that the handshake may be late on a busy machine. A late
- * handshake is repeated: these tests are about later time-outs. */
+/* Opens the queue with a connect_timeout so short that the handshake may be late on a busy machine.
+ * A late handshake is repeated: these tests are about later time-outs. */
 void open_until_ok(const char *parameters, const char *reply, size_t size);
 void submit(bide_op *op);
 void drain_until_completed(bide_op *op);

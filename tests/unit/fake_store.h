@@ -2,8 +2,9 @@
 /*
  * fake_store - a queue on a store in memory that has rows and gates.
  *
- * It keeps committed rows, as a real store does, and a test can inspect them. A thread that arrives at a
- * shut gate blocks until the test opens it. The test thus decides the order of events and never sleeps.
+ * It keeps committed rows, as a real store does, and a test can inspect them. A thread that arrives
+ * at a shut gate blocks until the test opens it. The test thus decides the order of events and
+ * never sleeps.
  */
 #ifndef BI_UNIT_FAKE_STORE_H
 #define BI_UNIT_FAKE_STORE_H
@@ -90,7 +91,8 @@ void fake_free(struct fake_store *fake);
 /* Options are those of the URL; options, which may be NULL, holds further ones. */
 bide *fake_open(struct fake_store *fake, const char *url, const bide_options *options);
 
-/* Waits until recovery is complete and the first batch, which stores the limit of tokens, is committed. */
+/* Waits until recovery is complete and the first batch, which stores the limit of tokens, is
+ * committed. */
 void fake_await_ready(bide *queue);
 
 /* A thread function: closes the queue, which may block until a gate is opened. */

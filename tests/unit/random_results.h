@@ -7,7 +7,8 @@
 
 #include "random_ops.h"
 
-/* The code other than BIDE_OK with which an op of this kind has results; BIDE_OK if there is none. */
+/* The code other than BIDE_OK with which an op of this kind has results; BIDE_OK if there is
+ * none. */
 int other_good_code(bide_op_kind kind);
 
 /* Completes an op with random results, as a queue would. */

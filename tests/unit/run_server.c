@@ -5,8 +5,8 @@
 
 static struct sockaddr_un address = {.sun_family = AF_UNIX};
 
-/* A server that gives up at a stop leaves its completion queue, and the requests that are pending, to the
- * end of the process. This keeps them reachable. */
+/* A server that gives up at a stop leaves its completion queue, and the requests that are pending,
+ * to the end of the process. This keeps them reachable. */
 static bide_cq *volatile left_behind;
 
 int open_client(void)

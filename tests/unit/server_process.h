@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * server_process - a server in a child process, on a Unix socket in a temporary directory, and clients that
- * send and receive bytes. No call waits longer than PATIENCE_S.
+ * server_process - a server in a child process, on a Unix socket in a temporary directory, and
+ * clients that send and receive bytes. No call waits longer than PATIENCE_S.
  */
 #ifndef BI_UNIT_SERVER_PROCESS_H
 #define BI_UNIT_SERVER_PROCESS_H

@@ -2,8 +2,8 @@
 /*
  * slow_store - a queue on a store whose commits block and fail as the test says.
  *
- * While the gate is shut, a commit blocks in the store until the test permits it. The store keeps no rows,
- * only the number of jobs that it would have.
+ * While the gate is shut, a commit blocks in the store until the test permits it. The store keeps
+ * no rows, only the number of jobs that it would have.
  */
 #ifndef BI_UNIT_SLOW_STORE_H
 #define BI_UNIT_SLOW_STORE_H

@@ -2,9 +2,9 @@
 /*
  * stub_backend - a queue whose backend completes ops as and when the test says.
  *
- * It has no jobs of its own: a reserve gets a job that the test adds. Every other op completes by the rule
- * of its kind: within submit, through its completion queue, or when the test releases it. Submitted ops
- * are recorded, and a test can wait for one.
+ * It has no jobs of its own: a reserve gets a job that the test adds. Every other op completes by
+ * the rule of its kind: within submit, through its completion queue, or when the test releases it.
+ * Submitted ops are recorded, and a test can wait for one.
  */
 #ifndef BI_UNIT_STUB_BACKEND_H
 #define BI_UNIT_STUB_BACKEND_H
@@ -90,8 +90,8 @@ bide_job stub_job(uint64_t id, int64_t ttr_ms);
 /* Makes a job available to the next reserve. */
 void stub_add_job(struct stub *stub, bide_job job);
 
-/* Delivers a request to cancel a job (0: none) and a number of lost events to a waiting reader of events;
- * false if there is none. */
+/* Delivers a request to cancel a job (0: none) and a number of lost events to a waiting reader of
+ * events; false if there is none. */
 bool stub_emit_event(struct stub *stub, uint64_t id, uint64_t lost);
 size_t stub_count(struct stub *stub, bide_op_kind kind, uint64_t id);
 

@@ -13,7 +13,8 @@ extern struct stub *stub;
 
 void send_bytes(int fd, const void *data, size_t size);
 
-/* Sends commands and reads their replies; the server has then handled everything that was pending. */
+/* Sends commands and reads their replies; the server has then handled everything that was
+ * pending. */
 void ping_server(int fd);
 
 /* Runs a server until clients() stops it. */

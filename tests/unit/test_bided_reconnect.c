@@ -372,7 +372,8 @@ static void resent_reserve_keeps_its_original_timeout(void **state)
     completes(&reserve, BIDE_TIMED_OUT);
 }
 
-/* Each pause is at least twice as long as the first of the one before, up to two thirds of the longest. */
+/* Each pause is at least twice as long as the first of the one before, up to two thirds of the
+ * longest. */
 static void reconnect_delay_grows_up_to_the_maximum(void **state)
 {
     (void)state;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What a connection held that has gone, on a store that does not answer; and a stop on such a store. */
+/* What a connection held that has gone, on a store that does not answer; and a stop on such a
+ * store. */
 #include "op/op_codec.h"
 #include "slow_store.h"
 #include "stub_server.h"

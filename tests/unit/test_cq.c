@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Completion queues: no completion is lost to a thread that is about to sleep in bide_cq_wait(), and a
- * completion queue can be freed as soon as a wait has returned.
+ * Completion queues: no completion is lost to a thread that is about to sleep in bide_cq_wait(),
+ * and a completion queue can be freed as soon as a wait has returned.
  */
 #include "slow_store.h"
 

@@ -175,8 +175,8 @@ static void waiting_reserve_survives_an_in_doubt_commit(void **state)
 
 #define WAITING_CALLS 20000
 
-/* A step of the queue completes a bounded number of the calls that wait for one job. Those that are left
- * when the commit of its end is in doubt must not wait until the store is back. */
+/* A step of the queue completes a bounded number of the calls that wait for one job. Those that are
+ * left when the commit of its end is in doubt must not wait until the store is back. */
 static void all_calls_that_wait_for_an_ended_job_complete_with_eunknown(void **state)
 {
     (void)state;

@@ -75,8 +75,8 @@ static void begin_to_wait(bide_op *op, const bide_slice *topic)
     assert_int_equal(run(&w, op), BIDE_PENDING);
 }
 
-/* Wherever a rollback stands, calls that wait may be cancelled: those that it has come to, the one that
- * is next, and those after it. */
+/* Wherever a rollback stands, calls that wait may be cancelled: those that it has come to, the one
+ * that is next, and those after it. */
 static void calls_are_cancelled_between_the_slices(void **state)
 {
     (void)state;

@@ -177,7 +177,8 @@ static void unknown_op_kind_is_rejected(void **state)
     }
 }
 
-/* Changes a good op of a kind by the assignments, and checks it. The sentence begins with its name. */
+/* Changes a good op of a kind by the assignments, and checks it. The sentence begins with its
+ * name. */
 #define REFUSED_AS(wanted, kind_, ...)                                                       \
     do {                                                                                     \
         bide_op op = good(BIDE_OP_##kind_);                                                  \

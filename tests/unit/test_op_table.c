@@ -323,7 +323,8 @@ static void drop_unused_result(bide_finish_item *item)
     item->buf = item->made_ = NULL;
 }
 
-/* A random op without arguments that its kind does not read while it waits: those are not copied. */
+/* A random op without arguments that its kind does not read while it waits: those are not
+ * copied. */
 static void any_used_op(bide_op_kind kind)
 {
     any_op(&world, &op, kind);
@@ -340,8 +341,8 @@ static void any_used_op(bide_op_kind kind)
     }
 }
 
-/* The op as a server gets it: its slices point into bytes, which are overwritten when it waits. What
- * it would send afterwards is the same. */
+/* The op as a server gets it: its slices point into bytes, which are overwritten when it waits.
+ * What it would send afterwards is the same. */
 static void every_op_keeps_copies_of_its_arguments(void **state)
 {
     (void)state;

@@ -151,8 +151,8 @@ static void busy_op_is_not_overtaken(void **state)
     stub_free(stub);
 }
 
-/* Otherwise a signal between the caller's check and the wait is lost. The last test: the process stays
- * interrupted. */
+/* Otherwise a signal between the caller's check and the wait is lost. The last test: the process
+ * stays interrupted. */
 static void signal_before_the_wait_ends_a_wait_for_input(void **state)
 {
     (void)state;

@@ -190,8 +190,8 @@ static void random_takes_and_gives_keep_every_item(void **state)
 
 /* ---- blocks with pages of their own ---- */
 
-/* Large blocks have pages of their own: a block that grows or shrinks past that size is copied, and what
- * it leaves must not be given back to the system under the lock. */
+/* Large blocks have pages of their own: a block that grows or shrinks past that size is copied, and
+ * what it leaves must not be given back to the system under the lock. */
 static void moved_block_is_added_to_the_deferred_list(void **state)
 {
     (void)state;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The address of a server: parsing it, and connecting to a host of several addresses, some of which drop
- * packets. Those come from a getaddrinfo() of this test.
+ * The address of a server: parsing it, and connecting to a host of several addresses, some of which
+ * drop packets. Those come from a getaddrinfo() of this test.
  */
 #define _GNU_SOURCE
 #include "unit.h"
@@ -180,7 +180,8 @@ static void timeout_that_overflows_is_rejected(void **state)
     assert_int_equal(address.connect_timeout, INT64_C(86400000000));
 }
 
-/* Clients of a server that was restarted must not come all at once, also after the longest pause. */
+/* Clients of a server that was restarted must not come all at once, also after the longest
+ * pause. */
 static void pauses_differ_at_every_length(void **state)
 {
     (void)state;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Callers that go on and on while a failed commit is undone. What they bring waits until all is undone,
- * and there is no end of it; but commits go on, and what waits is bounded.
+ * Callers that go on and on while a failed commit is undone. What they bring waits until all is
+ * undone, and there is no end of it; but commits go on, and what waits is bounded.
  */
 #include "slow_store.h"
 

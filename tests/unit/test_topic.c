@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Thousands of topics that come and go: pages show those that stay, once, in the order in which they
- * were made.
+ * Thousands of topics that come and go: pages show those that stay, once, in the order in which
+ * they were made.
  */
 #include "core_fixture.h"
 

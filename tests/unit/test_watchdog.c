@@ -7,8 +7,9 @@
 #include <time.h>
 
 /*
- * The store stands still for TICKS calls of the server's own timer, counted by a thread that sleeps as
- * long: meanwhile the watchdog must not hear that the server is alive, and afterwards it must again.
+ * The store stands still for TICKS calls of the server's own timer, counted by a thread that sleeps
+ * as long: meanwhile the watchdog must not hear that the server is alive, and afterwards it must
+ * again.
  */
 #define WATCHDOG_MS INT64_C(90)
 #define TICKS       40

@@ -2,8 +2,8 @@
 /*
  * worker_fixture - a worker on a stub backend with scripted handlers.
  *
- * Every job has the topic "t". A test sets the plan of a handler by the id of the job before the job is
- * delivered. Events are recorded, and a test can wait for one.
+ * Every job has the topic "t". A test sets the plan of a handler by the id of the job before the
+ * job is delivered. Events are recorded, and a test can wait for one.
  */
 #ifndef BI_UNIT_WORKER_FIXTURE_H
 #define BI_UNIT_WORKER_FIXTURE_H

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * connection - one connection to a server, seen from the client. What comes is kept until it is taken.
+ * connection - one connection to a server, seen from the client. What comes is kept until it is
+ * taken.
  */
 #ifndef WIRE_CONNECTION_H
 #define WIRE_CONNECTION_H

@@ -3,9 +3,9 @@
  * differ.c - the differential run: random clients talk to beanstalkd and to bided at the same time,
  * and every reply must be the same.
  *
- * A seed is one story (scenario.h). When the servers differ, the story is shortened: turns are left out
- * as long as a difference remains. What is printed is what is left, and the command that plays the
- * whole story again.
+ * A seed is one story (scenario.h). When the servers differ, the story is shortened: turns are left
+ * out as long as a difference remains. What is printed is what is left, and the command that plays
+ * the whole story again.
  */
 #include "lockstep.h"
 #include "print.h"

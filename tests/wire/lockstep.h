@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * lockstep - plays one story to two servers at the same time, and stops where they answer differently.
+ * lockstep - plays one story to two servers at the same time, and stops where they answer
+ * differently.
  *
  * A turn is sent to both, and all its replies are read from both before the next one: so both see
  * the commands of all clients in the same order. A connection of the tester's own finds out whether
@@ -14,8 +15,8 @@
 struct lockstep_settings {
     int64_t patience_ms;     /* how long a reply is waited for */
     const char *commands[2]; /* the reference, and the one that is compared with it; see server.h */
-    /* Replies of the second in which this text occurs get the other in its place, so that the tester
-     * can be tested; NULL: none. */
+    /* Replies of the second in which this text occurs get the other in its place, so that the
+     * tester can be tested; NULL: none. */
     const char *alter_from, *alter_to;
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * pattern - the texts of a transcript: read into parts, written out to be sent, and compared with what
- * has come. script.h lists what may stand in them.
+ * pattern - the texts of a transcript: read into parts, written out to be sent, and compared with
+ * what has come. script.h lists what may stand in them.
  */
 #ifndef WIRE_PATTERN_H
 #define WIRE_PATTERN_H
@@ -29,9 +29,9 @@ void pattern_write(const struct step *step, const struct pattern_values *values,
 
 enum pattern_match { MATCH_SAME, MATCH_DIFFERENT, MATCH_INCOMPLETE };
 
-/* Compares a text with the beginning of data; MATCH_INCOMPLETE: more must come to tell. When they are the
- * same: used is how many bytes were compared, the words that were not known are, and the number
- * that stood at \y is in yaml_size. */
+/* Compares a text with the beginning of data; MATCH_INCOMPLETE: more must come to tell. When they
+ * are the same: used is how many bytes were compared, the words that were not known are, and the
+ * number that stood at \y is in yaml_size. */
 enum pattern_match pattern_compare(const struct step *step, struct pattern_values *values,
                                    const char *data, size_t size, size_t *used, int64_t *yaml_size);
 

@@ -172,9 +172,9 @@ static void gen_put_bad_end(struct generator *generator)
 
 /* ---- the others ---- */
 
-/* A reserve that may wait is the last of its turn but for lines that do nothing: when it is answered
- * in a turn of another client, it is a matter of chance which of the commands of that turn come
- * before what stands here, and which behind. */
+/* A reserve that may wait is the last of its turn but for lines that do nothing: when it is
+ * answered in a turn of another client, it is a matter of chance which of the commands of that turn
+ * come before what stands here, and which behind. */
 static void gen_waiting_reserve(struct generator *generator)
 {
     mark(generator, 'W', 0);

@@ -18,9 +18,9 @@
  * and ttrs are long, and no two delays are alike); more than one client waiting at a time, since
  * beanstalkd serves several not always in their order; looks at jobs of which only half was sent,
  * which it shows with the bytes that happened to be in memory; lines whose CR is cut off by its
- * blocks of 224 bytes, or that have a CR inside; durations and options that only bided knows; pauses
- * that outlive their tube; kicks of more than one job while a client waits, which beanstalkd gives the
- * first of them, and bided the best.
+ * blocks of 224 bytes, or that have a CR inside; durations and options that only bided knows;
+ * pauses that outlive their tube; kicks of more than one job while a client waits, which beanstalkd
+ * gives the first of them, and bided the best.
  */
 #ifndef WIRE_SCENARIO_H
 #define WIRE_SCENARIO_H

@@ -10,7 +10,7 @@
  *     # a comment
  *     > put 0 0 60 5                 sent, with CRLF at its end
  *     > hello
- *     < INSERTED $id                 expected, with CRLF; the word is kept, or must be what was kept
+ *     < INSERTED $id expected, with CRLF; the word is kept, or must be what was kept
  *     > stats-job $id                the word that was kept
  *     < OK \y                        the number of bytes in the lines with | that follow
  *     | ---                          expected, with LF

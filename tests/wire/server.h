@@ -23,8 +23,8 @@ struct server {
     char folder[PATH_MAX];
 };
 
-/* Starts it and waits until it takes connections. Prints why not. A config that is not "" is written
- * to a file, which is named with --config. */
+/* Starts it and waits until it takes connections. Prints why not. A config that is not "" is
+ * written to a file, which is named with --config. */
 bool server_start(struct server *server, const char *command, const char *flags, const char *config,
                   bool tcp);
 

@@ -27,9 +27,10 @@ static const struct flag flags[] = {
 /* ---- presence ---- */
 
 /*
- * A mark at a queue that other clients can see and that ends with this process: a reserve that waits for
- * a job of a topic that never has one. As long as it waits, the topic exists and its statistics show a
- * waiting client; when the process ends, however it ends, the server drops the reserve and the topic.
+ * A mark at a queue that other clients can see and that ends with this process: a reserve that
+ * waits for a job of a topic that never has one. As long as it waits, the topic exists and its
+ * statistics show a waiting client; when the process ends, however it ends, the server drops the
+ * reserve and the topic.
  */
 struct presence {
     bide *queue;
@@ -40,7 +41,8 @@ struct presence {
     bide_slice topic; /* name */
 };
 
-/* A beanstalkd has the topic before it counts the waiting client, so the topic alone is not enough. */
+/* A beanstalkd has the topic before it counts the waiting client, so the topic alone is not
+ * enough. */
 static int wait_visible(struct presence *presence)
 {
     for (;;) {

@@ -4,17 +4,17 @@
  *
  * A move leaves no trace in either queue, and none on disk. It can still be interrupted or killed
  * and run again: jobs are copied in the order of their ids through one pipeline, so TO always holds
- * the copies of the first jobs of FROM, and a later run finds them by an index of TO (move_index.h).
- * The index is built only if TO is not empty.
+ * the copies of the first jobs of FROM, and a later run finds them by an index of TO
+ * (move_index.h). The index is built only if TO is not empty.
  *
  *     indexing   read every job of TO
  *     copying    read every job of FROM once: find its copy in the index, or restore it
  *     verifying  read each copy by its id in TO, and compare it
  *     removing   delete from FROM the jobs whose copies were verified
  *
- * A beanstalkd reports creation times in whole seconds, and stamps a job at the put. If FROM or TO is
- * one, the index cannot tell a copy from another job with the same content: the move does not copy
- * such a job again, but removes only those jobs of FROM that it has copied itself.
+ * A beanstalkd reports creation times in whole seconds, and stamps a job at the put. If FROM or TO
+ * is one, the index cannot tell a copy from another job with the same content: the move does not
+ * copy such a job again, but removes only those jobs of FROM that it has copied itself.
  *
  * Cost       48 bytes per job of FROM, and 48 per job that TO had before.
  */

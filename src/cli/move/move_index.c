@@ -117,8 +117,8 @@ static size_t lower_bound(const struct move_index *index, const struct fingerpri
     return begin;
 }
 
-/* The first unused entry at this position or behind it. Each call halves the path over used entries;
- * else a million equal jobs would take a million squared steps. */
+/* The first unused entry at this position or behind it. Each call halves the path over used
+ * entries; else a million equal jobs would take a million squared steps. */
 static size_t next_unused(struct move_index *index, size_t position)
 {
     struct move_index_entry *entries = index->entries;

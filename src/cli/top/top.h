@@ -129,8 +129,8 @@ void bi_top_column_format_count(char *to, uint64_t number);
 void bi_top_column_format_rate(char *to, double rate);
 /* At most 6 columns: "12s", "3m20s", "23h59m", "6d12h", "120d". */
 void bi_top_column_format_age(char *to, int64_t ms);
-/* One bar per value, scaled to the maximum; only a value of 0 is drawn as a blank. utf8: eight block
- * characters, else seven ASCII characters. to: 3 bytes per value and 1. */
+/* One bar per value, scaled to the maximum; only a value of 0 is drawn as a blank. utf8: eight
+ * block characters, else seven ASCII characters. to: 3 bytes per value and 1. */
 void bi_top_column_format_sparkline(char *to, const float *values, size_t count, bool utf8);
 
 /* ---- the table of topics ---- */
@@ -169,8 +169,8 @@ enum top_column {
 const char *bi_top_column_heading(enum top_column column);
 /* By heading or alias, in any case; TOP_COLUMNS if there is none. */
 enum top_column bi_top_column_find(const char *name);
-/* The text and the style of a cell; not of the name and the trend. plain: the server is a beanstalkd,
- * which does not report every figure. to: BI_TOP_FORMAT_SIZE. */
+/* The text and the style of a cell; not of the name and the trend. plain: the server is a
+ * beanstalkd, which does not report every figure. to: BI_TOP_FORMAT_SIZE. */
 enum style bi_top_column_format(char *to, enum top_column column, const struct top_topic *topic,
                                 bool plain);
 

@@ -76,9 +76,9 @@ static void on_done(struct top_request *request)
         top->view->refresh(top);
 }
 
-/* A kick of a topic without buried jobs makes delayed ones ready. Other clients may have changed the
- * topic since the question was asked, so its figures are read again and the kick is limited to what
- * the user has seen. */
+/* A kick of a topic without buried jobs makes delayed ones ready. Other clients may have changed
+ * the topic since the question was asked, so its figures are read again and the kick is limited to
+ * what the user has seen. */
 static void on_kick_stats(struct top_request *request)
 {
     struct top *top = request->top;

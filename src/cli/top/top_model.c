@@ -61,8 +61,8 @@ static void update_topic(struct top_topic *topic, const bide_topic_stats *now, d
     topic->finish_rates[at] = topic->out > 0 ? (float)topic->out : 0;
 }
 
-/* The known topic of each name, or a new one, whose `samples` is 0. Both lists are sorted. NULL: out
- * of memory, and the model is unchanged. */
+/* The known topic of each name, or a new one, whose `samples` is 0. Both lists are sorted. NULL:
+ * out of memory, and the model is unchanged. */
 static struct top_topic **merge_topics(const struct top_model *model,
                                        const bide_topic_stats *topics, size_t count)
 {

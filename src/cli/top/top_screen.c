@@ -21,8 +21,8 @@ static int cursor_row, cursor_column;
 
 /* ---- keys ---- */
 
-/* What terminals send even if TERM says something else. Over ssh, in tmux and in screen the two often
- * differ, and an unknown End would be read as Esc and some letters. */
+/* What terminals send even if TERM says something else. Over ssh, in tmux and in screen the two
+ * often differ, and an unknown End would be read as Esc and some letters. */
 static void define_keys(void)
 {
     static const struct {

@@ -255,8 +255,9 @@ static int open_work(struct work *work)
     return code == BIDE_OK ? plan.runner->open(work) : bi_cli_report_last(cli, code);
 }
 
-/* Reports a lost or restored connection at once; the events of the worker come only after a call has
- * failed. Runs on the thread of the connection, which must not wait for a reader of standard error. */
+/* Reports a lost or restored connection at once; the events of the worker come only after a call
+ * has failed. Runs on the thread of the connection, which must not wait for a reader of standard
+ * error. */
 static void on_log(void *user, bide_log_level level, const char *text)
 {
     static const char prefix[] = "beanstalk: ";

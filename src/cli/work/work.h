@@ -63,8 +63,8 @@ struct exit_rule {
 
 #define BI_WORK_EXIT_RULES_MAX 200
 
-/* The last rule that matches wins, so the rules of the command line, which stand behind the built-in
- * ones, override them. */
+/* The last rule that matches wins, so the rules of the command line, which stand behind the
+ * built-in ones, override them. */
 struct exit_rules {
     bool http; /* statuses of HTTP, not of programs */
     size_t count;
@@ -73,8 +73,8 @@ struct exit_rules {
 
 /* The built-in rules of programs or web hooks. */
 void bi_work_exit_rule_init(struct exit_rules *rules, bool http);
-/* Adds "65=bury", "1-10=retry", "signal=bury", "SIGSEGV=bury", "timeout=fail"; for web hooks "404=bury",
- * "5xx=retry", "error=retry". False: error continues a sentence about text. */
+/* Adds "65=bury", "1-10=retry", "signal=bury", "SIGSEGV=bury", "timeout=fail"; for web hooks
+ * "404=bury", "5xx=retry", "error=retry". False: error continues a sentence about text. */
 bool bi_work_exit_rule_add(struct exit_rules *rules, const char *text, char *error);
 enum exit_action bi_work_exit_rule_match(const struct exit_rules *rules,
                                          const struct run_outcome *outcome);
@@ -156,8 +156,8 @@ void bi_work_process_close(struct process *process);
 struct work_runner {
     /* Before the first job: BI_EXIT_OK, or reports the error. */
     int (*open)(struct work *work);
-    /* On any worker thread: fills outcome (after_ms is -1, the rest zeroed), output with the result,
-     * and tail with the text of an error. */
+    /* On any worker thread: fills outcome (after_ms is -1, the rest zeroed), output with the
+     * result, and tail with the text of an error. */
     void (*run)(struct work *work, bide_context *context, const bide_slice *body,
                 struct run_outcome *outcome, struct output *output, char *tail);
     /* After the last job, also if open failed. */
@@ -217,8 +217,8 @@ struct work {
 int bi_work_supervisor_run(struct work *work);
 /* Makes an eventfd readable. */
 void bi_work_supervisor_notify(int fd);
-/* The timeout of a poll() that ends at a deadline, at most five seconds: poll() does not count the time
- * that the machine is suspended, deadlines do. */
+/* The timeout of a poll() that ends at a deadline, at most five seconds: poll() does not count the
+ * time that the machine is suspended, deadlines do. */
 int bi_work_supervisor_poll_ms(int64_t until_us);
 
 /* ---- handler ---- */
@@ -232,7 +232,8 @@ int64_t bi_work_handler_deadline(const struct work *work, const bide_context *co
 /* Sets the outcome of a run that exceeded its time limit. */
 void bi_work_handler_set_timeout(const struct work *work, const bide_context *context,
                                  struct run_outcome *outcome);
-/* Sets the outcome of a run whose job was cancelled or whose lease is lost, and reports the latter. */
+/* Sets the outcome of a run whose job was cancelled or whose lease is lost, and reports the
+ * latter. */
 void bi_work_handler_set_revoked(const struct work *work, const bide_context *context,
                                  struct run_outcome *outcome);
 /* Takes the outcome of the last run of a job; false: it was not run. */
@@ -244,10 +245,10 @@ bool bi_work_handler_take_outcome(uint64_t id, struct run_outcome *outcome);
 #define BI_WORK_PATIENCE_US INT64_C(200000)
 
 /*
- * Writes all of it, in pieces of up to 4096 bytes that do not mix with those of other threads. Waits
- * for a slow reader until the worker must stop its programs, wake_fd (-1: none) is readable, or
- * until_us: a reader must neither block a stop nor a time limit. False with errno; ETIMEDOUT: the
- * rest is dropped.
+ * Writes all of it, in pieces of up to 4096 bytes that do not mix with those of other threads.
+ * Waits for a slow reader until the worker must stop its programs, wake_fd (-1: none) is readable,
+ * or until_us: a reader must neither block a stop nor a time limit. False with errno; ETIMEDOUT:
+ * the rest is dropped.
  */
 bool bi_work_report_write(const struct work *work, int fd, const char *data, size_t size,
                           int wake_fd, int64_t until_us);

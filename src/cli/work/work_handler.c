@@ -158,8 +158,8 @@ static int finish_job(struct work *work, bide_context *context, const struct run
 
 /* ---- running a job ---- */
 
-/* May this job be run? The main thread sets `ending` before it reads `running`; here it is the other
- * way round, so that at least one of both sees the other. */
+/* May this job be run? The main thread sets `ending` before it reads `running`; here it is the
+ * other way round, so that at least one of both sees the other. */
 static bool begin_run(struct work *work)
 {
     atomic_fetch_add(&work->running, 1);

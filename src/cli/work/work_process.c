@@ -102,8 +102,8 @@ static int spawn(struct process *process, const struct work *work, const char *c
     return error;
 }
 
-/* The process is not reaped yet, so its pid cannot belong to another one. Other threads may take the
- * last free descriptors meanwhile; this is retried for five seconds, because a program that was
+/* The process is not reaped yet, so its pid cannot belong to another one. Other threads may take
+ * the last free descriptors meanwhile; this is retried for five seconds, because a program that was
  * started should not be started a second time. */
 static int open_pidfd(struct process *process)
 {

@@ -2,9 +2,9 @@
 /*
  * work_supervisor - the main thread of `bide work`: starts the worker, waits for the end, stops.
  *
- * Signals are read from a signalfd, in one place and in order. The first one stops: no more jobs are
- * started, and running programs have the stop timeout to end by themselves. A second SIGINT kills
- * them.
+ * Signals are read from a signalfd, in one place and in order. The first one stops: no more jobs
+ * are started, and running programs have the stop timeout to end by themselves. A second SIGINT
+ * kills them.
  */
 #include "cli/work/work.h"
 #include "util/clock.h"
@@ -17,8 +17,8 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-/* A second SIGINT this soon after the first signal belongs to it: the terminal and a wrapper may both
- * have sent one. */
+/* A second SIGINT this soon after the first signal belongs to it: the terminal and a wrapper may
+ * both have sent one. */
 #define SECOND_SIGNAL_US 500000
 /* Between two checks whether the queue is empty. */
 #define POLL_MIN_MS 1
@@ -111,8 +111,8 @@ static uint64_t count_started(const struct work *work)
     return atomic_load(&work->started) + atomic_load(&work->event_counts[BIDE_WORK_INTERRUPTED]);
 }
 
-/* No job is ready, and none was started for so long that reserved jobs are not on their way to one of
- * our threads, but belong to other workers. */
+/* No job is ready, and none was started for so long that reserved jobs are not on their way to one
+ * of our threads, but belong to other workers. */
 static bool is_idle(struct supervisor *supervisor, uint64_t ready, uint64_t reserved)
 {
     uint64_t started = count_started(supervisor->work);
@@ -235,7 +235,8 @@ static int run_until_done(struct supervisor *supervisor)
     return exit;
 }
 
-/* A signal is the normal end of a worker without a bound, and an interruption of one with a bound. */
+/* A signal is the normal end of a worker without a bound, and an interruption of one with a
+ * bound. */
 static int exit_code(const struct supervisor *supervisor)
 {
     const struct work *work = supervisor->work;

@@ -2,9 +2,9 @@
 /*
  * work_webhook - runs a job by a web hook: POSTs the body; the status of the response decides.
  *
- * A request takes a client from a free list, whose connection stays open for the next request; there
- * are as many clients as concurrent requests. The thread waits in curl_multi_poll() for everything
- * that may end the request.
+ * A request takes a client from a free list, whose connection stays open for the next request;
+ * there are as many clients as concurrent requests. The thread waits in curl_multi_poll() for
+ * everything that may end the request.
  */
 #include "cli/work/work.h"
 #include "util/clock.h"
@@ -20,8 +20,8 @@
 
 /* A longer Retry-After is taken for a mistake. */
 #define RETRY_AFTER_MAX_MS INT64_C(86400000)
-/* Beyond what is kept this much of a response is read; then the connection is closed, and the status
- * counts. */
+/* Beyond what is kept this much of a response is read; then the connection is closed, and the
+ * status counts. */
 #define EXCESS_MAX    (1 << 20)
 #define REDIRECTS_MAX 10
 
@@ -349,8 +349,8 @@ static bool parse_origin(const char *url, char parts[3][PART_SIZE])
     return good;
 }
 
-/* The body and the headers are meant for one server: a redirect is followed to the same scheme, host
- * and port, or from http to https of the same host on the default ports. */
+/* The body and the headers are meant for one server: a redirect is followed to the same scheme,
+ * host and port, or from http to https of the same host on the default ports. */
 static bool is_same_origin(const char *from, const char *to)
 {
     char a[3][PART_SIZE], b[3][PART_SIZE];

@@ -91,7 +91,8 @@ static void map_cancel_code(const struct remote_op *request, bide_op *op)
         bi_remote_op_set_code(op, BIDE_CLOSED);
 }
 
-/* The reply cannot be decoded: it is malformed, or (code is BIDE_ENOMEM) there is no memory for it. */
+/* The reply cannot be decoded: it is malformed, or (code is BIDE_ENOMEM) there is no memory for
+ * it. */
 static void fail_decode(const struct bided *bided, bide_op *op, int code)
 {
     char text[BIDE_ERROR_SIZE];
@@ -180,8 +181,8 @@ static void take_request(struct bided *bided, struct request *request,
     bi_remote_op_remove(&bided->remote, &request->base);
 }
 
-/* Removes all requests that have replies. Returns them as a list linked by next_answered. Their responses
- * point into the input buffer, which is not changed before they are decoded. */
+/* Removes all requests that have replies. Returns them as a list linked by next_answered. Their
+ * responses point into the input buffer, which is not changed before they are decoded. */
 static struct request *take_responses(struct bided *bided, char *reason)
 {
     struct request *head = NULL;

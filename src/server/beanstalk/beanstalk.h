@@ -223,9 +223,9 @@ void bi_request_cancel_waiting(struct conn *conn, enum cancel_reason cancel_reas
 
 /* The largest body that a verb accepts. */
 size_t bi_beanstalk_verb_body_max(const struct server *server, enum verb verb);
-/* True if the command may execute now. May flush the batch; sets conn->base.deferred or conn->base.blocked as
- * the reason for false. If the line was not understood, only the verb is used: the parser may not
- * have set the rest. */
+/* True if the command may execute now. May flush the batch; sets conn->base.deferred or
+ * conn->base.blocked as the reason for false. If the line was not understood, only the verb is
+ * used: the parser may not have set the rest. */
 bool bi_beanstalk_verb_may_execute(struct beanstalk_conn *conn, const struct command *command,
                                    bool understood);
 /* Executes a complete command. Its body is valid until the batch is submitted; the caller releases

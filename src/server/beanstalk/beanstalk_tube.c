@@ -2,9 +2,9 @@
 /*
  * beanstalk_tube - the verbs use, watch, ignore, list-tube-used and pause-tube.
  *
- * A tube is in beanstalk->tubes while a connection uses or watches it, or is about to. The server then
- * has one reference to its topic, acquired before the first connection gets its reply, so the topic
- * cannot disappear while it is used.
+ * A tube is in beanstalk->tubes while a connection uses or watches it, or is about to. The server
+ * then has one reference to its topic, acquired before the first connection gets its reply, so the
+ * topic cannot disappear while it is used.
  *
  * Ordering   Ops in the batch borrow the names of tubes. use, watch and ignore submit the batch
  *            first (FLUSH_FIRST), so a tube that they release is not named in it.

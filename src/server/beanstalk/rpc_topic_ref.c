@@ -9,10 +9,10 @@
  * including those being acquired; its ref_count is the number of pending calls that name it. A tube
  * stays in the table while one of both is not 0.
  *
- * A call may be pending when its connection closes, and then succeed or fail. beanstalk->orphans has a
- * tube for each topic of such calls: ref_count is the number of these calls, users the references
- * that they left behind. users is negative while one orphaned call releases a reference that
- * another one has not acquired yet. So the server releases only references that the queue has
+ * A call may be pending when its connection closes, and then succeed or fail. beanstalk->orphans
+ * has a tube for each topic of such calls: ref_count is the number of these calls, users the
+ * references that they left behind. users is negative while one orphaned call releases a reference
+ * that another one has not acquired yet. So the server releases only references that the queue has
  * confirmed.
  */
 #include "server/beanstalk/beanstalk.h"
