@@ -137,6 +137,8 @@ struct process {
     int out;   /* its standard output, if it is kept; -1: closed */
     int err;
     bide_slice unwritten; /* rest of the input */
+    int64_t kill_at;      /* when SIGTERM is followed by SIGKILL; BI_WORK_NEVER */
+    bool killed;          /* it got SIGKILL */
 };
 
 /* Starts the program of the plan. 0, or an errno and nothing is left behind. mask: its blocked
@@ -145,8 +147,10 @@ int bi_work_process_start(struct process *process, const struct work *work,
                           const char *const *environment, const sigset_t *mask, bide_slice input);
 /* Writes as much input as the pipe takes; closes it after the last byte, or if it has no reader. */
 void bi_work_process_write_input(struct process *process);
-/* Sends a signal to the group; only before bi_work_process_reap(). */
-void bi_work_process_signal(const struct process *process, int number);
+/* Send SIGTERM or SIGKILL to the group; only before bi_work_process_reap(). The caller kills a process
+ * that has not ended at kill_at. */
+void bi_work_process_terminate(struct process *process, int64_t kill_at);
+void bi_work_process_kill(struct process *process);
 /* After it has ended: its status as of waitpid(). */
 int bi_work_process_reap(const struct process *process);
 void bi_work_process_close(struct process *process);

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * work_process - a program as a process: its pipes, its start in a group of its own, SIGTERM and
+ * SIGKILL to the group, its exit status.
+ */
 #define _GNU_SOURCE /* pipe2 */
 #include "cli/work/work.h"
 
@@ -117,7 +121,7 @@ static int open_pidfd(struct process *process)
         error = errno;
         nanosleep(&delay, NULL);
     }
-    bi_work_process_signal(process, SIGKILL);
+    bi_work_process_kill(process);
     bi_work_process_reap(process);
     return error;
 }
@@ -128,6 +132,7 @@ int bi_work_process_start(struct process *process, const struct work *work,
     int ends[ENDS] = {-1, -1, -1};
 
     *process = (struct process){.fd = -1, .in = -1, .out = -1, .err = -1, .unwritten = input};
+    process->kill_at = BI_WORK_NEVER;
     int error = make_pipes(process, work, ends) ? 0 : errno;
     if (error == 0) {
         bi_work_process_write_input(process); /* most bodies fit into the pipe */
@@ -163,10 +168,19 @@ void bi_work_process_write_input(struct process *process)
     close_fd(&process->in);
 }
 
-void bi_work_process_signal(const struct process *process, int number)
+void bi_work_process_terminate(struct process *process, int64_t kill_at)
 {
     assert(process->pid > 0); /* 0 would be our own group */
-    kill(-process->pid, number);
+    process->kill_at = kill_at;
+    kill(-process->pid, SIGTERM);
+}
+
+void bi_work_process_kill(struct process *process)
+{
+    assert(process->pid > 0);
+    process->kill_at = BI_WORK_NEVER;
+    process->killed = true;
+    kill(-process->pid, SIGKILL);
 }
 
 int bi_work_process_reap(const struct process *process)

@@ -43,7 +43,6 @@ struct run {
     struct tail tail;
     int context_fd;   /* readable: the run must end; -1: not watched */
     int64_t limit_at; /* the time limit */
-    int64_t kill_at;  /* when SIGTERM is followed by SIGKILL */
     bool terminating; /* the outcome says why */
     int64_t now;
 };
@@ -153,9 +152,8 @@ static void terminate(struct run *run, enum run_outcome_kind kind)
     run->terminating = true;
     run->context_fd = -1; /* it stays readable: poll() would spin */
     run->outcome->kind = kind;
-    run->kill_at = run->now + run->work->plan->grace_ms * 1000;
     if (run->process.pid > 0)
-        bi_work_process_signal(&run->process, SIGTERM);
+        bi_work_process_terminate(&run->process, run->now + run->work->plan->grace_ms * 1000);
 }
 
 /* The context says that the run must end. */
@@ -169,13 +167,6 @@ static void terminate_by_reason(struct run *run)
     }
     bi_work_handler_set_revoked(run->work, run->context, run->outcome);
     terminate(run, RUN_REVOKED);
-}
-
-static void kill_now(struct run *run)
-{
-    assert(run->terminating); /* the outcome is set */
-    run->kill_at = BI_WORK_NEVER;
-    bi_work_process_signal(&run->process, SIGKILL);
 }
 
 /* Without a descriptor of the context its reason must be polled. */
@@ -193,8 +184,8 @@ static void check_deadlines(struct run *run)
         bi_work_handler_set_timeout(run->work, run->context, run->outcome);
         terminate(run, RUN_TIMEOUT);
     }
-    if (run->now >= run->kill_at)
-        kill_now(run);
+    if (run->now >= run->process.kill_at)
+        bi_work_process_kill(&run->process);
 }
 
 /* False: the outcome says why the program was not started. */
@@ -253,7 +244,7 @@ enum { OUT, ERR, IN, CONTEXT, STOP, KILL, ENDED, FDS };
 
 static int poll_timeout_ms(const struct run *run)
 {
-    int64_t next = run->terminating ? run->kill_at : run->limit_at;
+    int64_t next = run->terminating ? run->process.kill_at : run->limit_at;
 
     if (must_poll_reason(run) && next > run->now + REASON_POLL_US)
         next = run->now + REASON_POLL_US;
@@ -270,8 +261,7 @@ static bool poll_once(struct run *run)
         [IN] = {.fd = process->in, .events = POLLOUT},
         [CONTEXT] = {.fd = run->context_fd, .events = POLLIN},
         [STOP] = {.fd = run->terminating ? -1 : run->work->stop_fd, .events = POLLIN},
-        [KILL] = {.fd = run->terminating && run->kill_at == BI_WORK_NEVER ? -1 : run->work->kill_fd,
-                  .events = POLLIN},
+        [KILL] = {.fd = process->killed ? -1 : run->work->kill_fd, .events = POLLIN},
         [ENDED] = {.fd = process->fd, .events = POLLIN},
     };
 
@@ -290,7 +280,7 @@ static bool poll_once(struct run *run)
         terminate(run, RUN_STOPPED);
     if (fds[KILL].revents != 0) {
         terminate(run, RUN_STOPPED);
-        kill_now(run);
+        bi_work_process_kill(process);
     }
     check_deadlines(run);
     return true;
@@ -321,7 +311,7 @@ static void finish(struct run *run)
 
     /* Before the reap: until then the number of the group cannot be used again. */
     if (run->terminating)
-        bi_work_process_signal(&run->process, SIGKILL);
+        bi_work_process_kill(&run->process);
     int status = bi_work_process_reap(&run->process);
     if (!run->terminating) {
         outcome->kind = WIFSIGNALED(status) ? RUN_SIGNAL : RUN_STATUS;
@@ -344,7 +334,6 @@ static void run_program(struct work *work, bide_context *context, const bide_sli
         .context_fd = bide_context_fd(context),
         .now = bi_clock_boot(),
         .limit_at = bi_work_handler_deadline(work, context),
-        .kill_at = BI_WORK_NEVER,
     };
 
     if (check_stdout(&run) || !start(&run, body))

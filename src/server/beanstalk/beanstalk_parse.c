@@ -18,9 +18,9 @@ static const struct {
     unsigned flags;
     struct field fields[4]; /* in order; behind the last one NO_FIELD */
 } verbs[VERB_COUNT] = {
-#define NO_FIELD \
-    {            \
-        NONE     \
+#define NO_FIELD   \
+    {              \
+        NONE, 0, 0 \
     }
 #define BEANSTALK_VERB_ROW(NAME, word, flags, ...) {word, sizeof(word) - 1, flags, {__VA_ARGS__}},
     BEANSTALK_VERBS(BEANSTALK_VERB_ROW)
