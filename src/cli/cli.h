@@ -117,7 +117,13 @@ int bi_cli_parse_ids(struct cli *cli);
  * to another process. */
 int bi_cli_require_leases(const struct cli *cli);
 
-/* ---- memory ---- */
+/* ---- memory and text ---- */
+
+/* Makes room for so many items in an array, and sets its capacity. False: out of memory, and
+ * nothing has changed. */
+#define BI_CLI_RESERVE(array, needed, capacity) \
+    bi_cli_reserve(&(array), sizeof(*(array)), (needed), &(capacity))
+bool bi_cli_reserve(void *array, size_t item_size, size_t needed, size_t *capacity);
 
 /* Formats the arguments behind `format` of a variadic function into an array. */
 #define BI_CLI_FORMAT(array, format)                        \
@@ -127,12 +133,6 @@ int bi_cli_require_leases(const struct cli *cli);
         vsnprintf((array), sizeof(array), (format), args_); \
         va_end(args_);                                      \
     } while (0)
-
-/* Makes room for so many items in an array, and sets its capacity. False: out of memory, and
- * nothing has changed. */
-#define BI_CLI_RESERVE(array, needed, capacity) \
-    bi_cli_reserve(&(array), sizeof(*(array)), (needed), &(capacity))
-bool bi_cli_reserve(void *array, size_t item_size, size_t needed, size_t *capacity);
 
 /* ---- output ---- */
 

@@ -240,6 +240,7 @@ static int show_sorted(struct listing *listing)
     scan.topic_count = cli->word_count;
     scan.state = listing->args.state;
     scan.filter = listing->args.filter;
+    scan.filter.after_id = listing->last_id; /* pages before this one were sorted, and printed */
     if (exit == BI_EXIT_OK)
         exit = bi_job_scan_list(&scan);
     bool truncated = scan.count > listing->left;

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ROWS_MAX 500 /* that are collected before they are printed */
+#define ROWS_MAX 500 /* of an unsorted list: collected before they are printed */
 #define HEADERS  "TOPIC|>READY|>DELAYED|>RESERVED|>BURIED|>DONE|>WAITING|>OLDEST|PAUSED"
 
 static bool names_only, waiting_only, reversed;
@@ -162,6 +162,8 @@ static int run_topics(struct cli *cli)
     int exit = bi_query_each_topic(cli, cli->queue, waiting_only, add_topic, &list);
     if (exit == BI_EXIT_OK)
         exit = print_list(&list);
+    else if (!list.sorted)
+        print_list(&list); /* what has arrived */
     free(list.topics);
     if (exit == BI_EXIT_OK)
         return has_table ? bi_table_print(list.table) : BI_EXIT_OK;

@@ -493,7 +493,8 @@ static int run(struct cli *cli)
     if (bi_user_server_find(&server))
         is_listening(&server, &pid);
     int process = pid > 0 ? pidfd_open(pid, 0) : -1;
-    is_listening(&server, &pid_now);
+    if (process >= 0)
+        is_listening(&server, &pid_now);
 
     /* If the server ended before pidfd_open(), its process id may be another process's by now. */
     if (pid <= 0 || (process >= 0 && pid_now != pid))

@@ -303,8 +303,8 @@ void bi_local_pause(struct local *local, pthread_cond_t *condition, const bool *
 
 /* ---- timer_thread.c ---- */
 
-/* arm, arm_exact and reset are called under the lock, notify with or without it, wait by the timer
- * thread only. */
+/* arm, arm_exact and reset_wakeup are called under the lock, notify with or without it, sleep by the
+ * timer thread only. */
 
 /* Initializes without descriptors, so that the close is safe before the open. */
 void bi_timer_thread_clear_wakeup(struct wakeup *wakeup);
@@ -322,7 +322,7 @@ void bi_timer_thread_arm_exact(struct wakeup *wakeup, int64_t boot);
 /* Forgets the armed times, because the timer thread is awake, and begins a new shortest sleep. */
 void bi_timer_thread_reset_wakeup(struct wakeup *wakeup, int64_t boot, int64_t wall);
 
-/* Wakes the thread now. If it is awake, its next wait returns at once. */
+/* Wakes the thread now. If it is awake, its next sleep returns at once. */
 void bi_timer_thread_notify(struct wakeup *wakeup);
 
 /* Sleeps until a timer fires, the wall clock is set, or the thread is notified. */

@@ -13,8 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Jobs of one slice of a check of the core. */
-#define SLICE_JOBS 256
+/* Hash buckets that one slice of a check of the core visits. */
+#define SLICE_BUCKETS 256
 
 bool bi_maintenance_handles(const struct local *local, const bide_op *op)
 {
@@ -95,7 +95,7 @@ static const char *check_core(struct local *local)
     bool end = false;
     while (!end && fault == NULL && !bi_store_check_stopped(local->store)) {
         bi_local_lock(local);
-        fault = bi_core_check_slice(local->core, &cursor, SLICE_JOBS, &end);
+        fault = bi_core_check_slice(local->core, &cursor, SLICE_BUCKETS, &end);
         pthread_mutex_unlock(&local->lock);
     }
     return fault;

@@ -317,6 +317,7 @@ static bool copy_options(bide_op *op)
     static const bide_put_options init = BIDE_PUT_OPTIONS_INIT;
     char error[BIDE_ERROR_SIZE];
     struct run run = find_in_args(op, &bi_op_codec_field_pointed);
+    assert(run.count > 0);
     struct options_copy *copies = calloc(run.count, sizeof(*copies));
     if (copies == NULL)
         return false;

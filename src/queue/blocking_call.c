@@ -3,9 +3,8 @@
  * blocking_call - submits one op and waits for it; what happens when the thread is cancelled
  * meanwhile.
  *
- * Threads    Thread cancellation is disabled, except while the call waits for an event. A call
- *            whose thread is cancelled there cancels its op, waits for the end of it, and gives
- *            back the jobs that it reserved.
+ * Threads    A thread can be cancelled only while the call waits for an event. Such a call cancels
+ *            its op, waits for the end of it, and gives back the jobs that it reserved.
  */
 #include "op/op_result.h"
 #include "op/op_table.h"

@@ -4,7 +4,8 @@
  *
  * Ownership  From a submit until its completion an op belongs to the backend. The copies of its
  *            bytes belong to the op until the backend runs it.
- * Threads    Thread cancellation is disabled meanwhile.
+ * Threads    Thread cancellation is disabled meanwhile, unless the backend has no cancellation
+ *            points.
  */
 #include "op/op_args.h"
 #include "op/op_result.h"

@@ -88,8 +88,8 @@ static inline bool bi_is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* Parses a point and the digits behind it, which may be missing, as a fraction of scale, rounded
- * up: the result may be scale itself. Returns the end. */
+/* Parses a point and the digits behind it, which may be missing, as a fraction of scale (a power
+ * of ten), rounded up: the result may be scale itself. Returns the end. */
 const char *bi_duration_parse_fraction(const char *at, int64_t scale, int64_t *fraction);
 
 #define BI_DATETIME_SIZE 80

@@ -4,6 +4,8 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 /* Run once, and exactly that is on its standard output. */
 #define PRINTS(run, wanted)             \
@@ -246,6 +248,34 @@ static void list_is_in_the_documented_order(void)
     ids_rise(&rest->out, MORE - 8);
     CHECK(strncmp(rest->out.text, "11\n", 3) == 0);
     HAS(run_expect(0, "help", "list")->out, "Jobs are listed in the order of their ids");
+}
+
+/* The first pages are sorted by the queue. The rest has more jobs than one call looks at. */
+static void list_that_outgrows_one_call_has_each_job_once(void)
+{
+    enum { FIRST = 9900, MORE = 200 };
+    static char lines[2 * FIRST];
+    if (is_plain() || !passes_leases())
+        return;
+    for (size_t i = 0; i < FIRST; i++)
+        memcpy(lines + 2 * i, "x\n", 2);
+    run_expect_bytes(0, lines, sizeof(lines), "put", "t", "--lines", "--quiet");
+
+    /* It stops within the first page when its pipe is full. */
+    struct child *child = begin("list", "t", "--json", NULL);
+    int ready = 0;
+    while (ready < 60000) {
+        usleep(1000);
+        EQ(ioctl(child->out.fd, FIONREAD, &ready), 0);
+    }
+    run_expect_bytes(0, lines, (size_t)2 * MORE, "put", "t", "--lines", "--quiet");
+    await_end(child, 0);
+
+    json_t *jobs = json_of(child->out);
+    CHECK(json_array_size(jobs) >= FIRST);
+    for (size_t i = 1; i < json_array_size(jobs); i++)
+        CHECK(number_in(json_array_get(jobs, i), "id") >
+              number_in(json_array_get(jobs, i - 1), "id"));
 }
 
 static void empty_list_is_a_success(void)
@@ -605,6 +635,7 @@ static const struct test tests[] = {
     TEST(stats_of_an_unknown_topic_are_not_found),
     TEST(a_list_has_every_job_in_one_line),
     TEST(list_is_in_the_documented_order),
+    TEST(list_that_outgrows_one_call_has_each_job_once),
     TEST(empty_list_is_a_success),
     TEST(list_of_an_unknown_topic_is_not_found),
     TEST(binary_bodies_are_listed_on_request),

@@ -337,13 +337,11 @@ bool bi_beanstalk_field_parse(struct command *command, const struct field *field
     case NONE:
         return true;
     case U32:
-        assert(field->size == sizeof(uint32_t));
         return bi_beanstalk_field_u32(reader, member);
     case KICK_COUNT:
         return parse_kick_count(reader, member);
     case U64:
     case BATCH:
-        assert(field->size == sizeof(uint64_t));
         return bi_beanstalk_field_u64(reader, member) &&
                (kind == U64 || bi_beanstalk_field_is_batch(*(const uint64_t *)member));
     case DURATION:
@@ -352,12 +350,10 @@ bool bi_beanstalk_field_parse(struct command *command, const struct field *field
     case POSITIVE:
     case TTR:
     case BACKOFF:
-        assert(field->size == sizeof(int64_t));
         return parse_time(command, kind, reader, member);
     case DATETIME:
     case PRIORITY:
     case RETRIES:
-        assert(field->size == (kind == RETRIES ? sizeof(int32_t) : sizeof(int64_t)));
         return parse_number(kind, reader, member);
     case WORD:
     case LINE:
@@ -365,7 +361,6 @@ bool bi_beanstalk_field_parse(struct command *command, const struct field *field
     case NAME_CHARS:
     case TUBE:
     case TUBE_OR_ALL:
-        assert(field->size == sizeof(bide_slice));
         return parse_name(kind, reader, member);
     default:
         return parse_word(command, kind, bi_beanstalk_field_word(reader), member);

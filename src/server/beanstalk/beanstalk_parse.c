@@ -12,15 +12,17 @@ enum {
     REST = 32,     /* beanstalkd ignores what follows */
 };
 
+#define FIELDS_MAX 3
+
 static const struct {
     const char *word;
     size_t size;
     unsigned flags;
-    struct field fields[4]; /* in order; behind the last one NO_FIELD */
+    struct field fields[FIELDS_MAX]; /* in order; NONE behind the last one, if there is room */
 } verbs[VERB_COUNT] = {
-#define NO_FIELD   \
-    {              \
-        NONE, 0, 0 \
+#define NO_FIELD \
+    {            \
+        NONE, 0  \
     }
 #define BEANSTALK_VERB_ROW(NAME, word, flags, ...) {word, sizeof(word) - 1, flags, {__VA_ARGS__}},
     BEANSTALK_VERBS(BEANSTALK_VERB_ROW)
@@ -167,8 +169,9 @@ static enum parse parse_arguments(struct command *command, enum verb verb, struc
     command->timeout_ms = BIDE_FOREVER; /* of a reserve */
     if ((flags & OPTIONS) != 0)
         reset_options(command, verb);
-    for (const struct field *field = verbs[verb].fields; field->kind != NONE; field++)
-        if (!bi_beanstalk_field_parse(command, field, reader))
+    const struct field *fields = verbs[verb].fields;
+    for (size_t i = 0; i < FIELDS_MAX && fields[i].kind != NONE; i++)
+        if (!bi_beanstalk_field_parse(command, &fields[i], reader))
             return PARSE_BAD_FORMAT;
 
     if ((flags & BODY) != 0) {

@@ -18,8 +18,8 @@
 #define LINE_MAX_EXTENDED 1024 /* with CRLF: a put with options, or a verb that bide adds */
 
 /*
- * Every verb: X(NAME, word, flags, fields ...). beanstalk_parse.c has the flags and the kinds of
- * fields. The most frequent verbs come first: find_verb() searches in this order.
+ * Every verb: X(NAME, word, flags, fields ...). beanstalk_parse.c has the flags,
+ * beanstalk_field.h the kinds of fields. The most frequent verbs come first: find_verb() searches in this order.
  */
 #define BEANSTALK_VERBS(X)                                                                         \
     X(PUT, "put", SPACE | BODY | OPTIONS, FIELD(U32, put.priority), FIELD(DURATION, put.delay_ms), \
