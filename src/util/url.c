@@ -237,12 +237,11 @@ void bi_url_strip_secret(char *stripped, const char *url)
 
 bool bi_url_has_secret(const char *url)
 {
-    static const char file[] = "&secret_file=";
     char stripped[BI_URL_MAX];
     const char *query = url + strcspn(url, "?");
 
-    return copy_url(stripped, url, false) || strstr(query, file) != NULL ||
-           (*query != 0 && strncmp(query + 1, file + 1, strlen(file + 1)) == 0);
+    return copy_url(stripped, url, false) || strstr(query, "&secret_file=") != NULL ||
+           strncmp(query, "?secret_file=", strlen("?secret_file=")) == 0;
 }
 
 /* Finds the URL in an argument: before "://" only the letters of the scheme belong to it, not

@@ -221,6 +221,7 @@ bool bi_top_column_sort(struct top_order *order, const struct top_model *model)
     assert(order->by < BI_TOP_SORTABLE);
     order->count = 0;
     order->longest_name = 0;
+    /* NOLINTNEXTLINE(bugprone-sizeof-expression): the items are pointers */
     if (!BI_CLI_RESERVE(order->list, model->count, order->capacity))
         return false;
 
