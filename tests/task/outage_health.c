@@ -29,7 +29,7 @@ static bool health_is_bad(void)
 static void worker_reports_unhealthy_and_healthy(void)
 {
     begin_server(IN_MEMORY);
-    struct relayed_worker relayed_worker = start_worker_behind_relay(3, INTERVAL_MS);
+    struct relayed_worker relayed_worker = start_worker_behind_relay(3, PATIENT_INTERVAL_MS);
     for (size_t times = 1; times <= 2; times++) {
         uint64_t id = put_job("work", "", NULL);
         UNTIL(state_now(id) == BIDE_STATE_GONE);
