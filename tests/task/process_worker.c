@@ -211,7 +211,7 @@ int work_main(int argc, char **argv)
         fprintf(stderr, "%s: %s\n", argv[3], bide_last_error());
         return 97;
     }
-    bide_worker *worker = new_worker(at, (unsigned)atoi(argv[4]), atoll(argv[5]), 200);
+    bide_worker *worker = new_worker(at, (unsigned)atoi(argv[4]), atoll(argv[5]), 1500);
     int code = bide_worker_run(worker);
     const struct entry ran = {.what = "ran", .code = code};
     event_log_add(&ran);
