@@ -192,18 +192,24 @@ static void refused_touches_do_not_postpone_queries(void **state)
     assert_int_equal(extensions, 7);
 }
 
-/* Replies take as long as the interval between queries, so that one is due in every call. */
-static void a_refused_touch_is_retried_although_queries_are_always_due(void **state)
+/* A handler whose first touch exceeds a limit; further ones would be accepted. */
+static int64_t begin_with_a_refused_touch(void)
 {
-    (void)state;
-    atomic_store(&fixture->background->no_events, true);
     limit(BIDE_FOREVER);
     fixture->stub->touch_codes[1] = BIDE_TOUCH_LIMIT;
     int64_t now = background_fixture_begin(fixture, 0, stub_job(1, TTR_MS)) + THIRD;
     beat(now);
     assert_int_equal(last_touch().delay_ms, 0);
-
     fixture->stub->touch_codes[1] = BIDE_OK;
+    return now;
+}
+
+/* Replies take as long as the interval between queries, so that one is due in every call. */
+static void a_refused_touch_is_retried_although_queries_are_always_due(void **state)
+{
+    (void)state;
+    atomic_store(&fixture->background->no_events, true);
+    int64_t now = begin_with_a_refused_touch();
     for (int i = 0; i < 4; i++)
         beat(now += QUERY_INTERVAL_US);
     assert_true(background_fixture_context(fixture, 0)->lease_end > now + TTR_US - THIRD);
@@ -212,13 +218,7 @@ static void a_refused_touch_is_retried_although_queries_are_always_due(void **st
 static void a_refused_touch_is_retried_although_progress_is_always_due(void **state)
 {
     (void)state;
-    limit(BIDE_FOREVER);
-    fixture->stub->touch_codes[1] = BIDE_TOUCH_LIMIT;
-    int64_t now = background_fixture_begin(fixture, 0, stub_job(1, TTR_MS)) + THIRD;
-    beat(now);
-    assert_int_equal(last_touch().delay_ms, 0);
-
-    fixture->stub->touch_codes[1] = BIDE_OK;
+    int64_t now = begin_with_a_refused_touch();
     for (int i = 0; i < 4; i++) {
         now += TTR_US / 10;
         bide_context_progress(background_fixture_context(fixture, 0), "still running");
