@@ -268,13 +268,6 @@ static void *look_up(void *arg)
 
 static void a_child_may_be_forked_at_any_moment_of_a_lookup(void)
 {
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer)
-    /* Before LLVM 18 its allocator takes no locks in fork(): a child may wait for ever for one that a
-     * thread of its parent held. */
-    return;
-#endif
-#endif
     struct bided *bided = serve("--url=memory:", "--listen=0");
     int port = port_of(bided, "127.0.0.1");
     pthread_t threads[2];
