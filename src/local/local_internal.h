@@ -10,7 +10,9 @@
  * op completes with the error.
  *
  *     local_backends.c memory: and sqlite:PATH, the two backends
- *     local.c          the lock, the clocks, running ops, opening and closing
+ *     local_open.c     opening and closing
+ *     local_lock.c     the lock, the turns of callers, the clocks
+ *     local.c          running and completing ops
  *     timer_thread.c   the timer thread: deadlines, and its sleep until the next one
  *     sliced_op.c      kick and purge in slices, on the timer thread
  *     commit.c         the commit thread, and the ops that are held for a commit
@@ -124,9 +126,9 @@ struct verification {
 };
 
 /*
- * Whose turn it is when several threads submit without a pause; see local.c. Written with the lock
- * held. Callers that decide whether to wait read it without the lock: a stale value is harmless,
- * because only the mutex excludes threads.
+ * Whose turn it is when several threads submit without a pause; see local_lock.c. Written with the
+ * lock held. Callers that decide whether to wait read it without the lock: a stale value is
+ * harmless, because only the mutex excludes threads.
  */
 struct turns {
     _Atomic(const void *) owner;     /* the thread of the last call */
@@ -233,24 +235,26 @@ struct local {
     pthread_t maintenance_thread;
 };
 
+static inline struct local *bi_local_of(struct backend *backend)
+{
+    return (struct local *)(void *)backend;
+}
+
 /* Unless a comment says otherwise, the functions below, other than those of threads, are called
  * with the lock held and do not release it. */
 
-/* ---- local.c ---- */
+/* ---- local_open.c ---- */
 
 /* Opens a queue on a store. Takes ownership of the store, also on failure. */
 int bi_local_open(const struct backend_context *context, const struct backend_ops *ops,
                   struct store *store, struct backend **out, char *error);
 
 /* The functions of struct backend_ops; see there. */
-int bi_local_submit(struct backend *backend, bide_op *const *ops, size_t n);
-bool bi_local_commit(struct backend *backend, bool lead);
-int64_t bi_commit_age(struct backend *backend);
-void bi_local_set_close_deadline(struct backend *backend, int64_t deadline);
-void bi_local_cancel(struct backend *backend, bide_op *op);
 void bi_local_shutdown(struct backend *backend);
 void bi_local_close(struct backend *backend);
 void bi_local_free(struct backend *backend);
+
+/* ---- local_lock.c ---- */
 
 struct bi_now bi_local_now(struct local *local);
 /* Acquires the lock when no rollback is running: the core may be used. */
@@ -260,6 +264,26 @@ void bi_local_lock(struct local *local);
 void bi_local_lock_during_rollback(struct local *local);
 /* Releases the lock, then delivers the completed ops. */
 void bi_local_unlock(struct local *local);
+/* Acquires the lock for a call of n ops, and reads the clocks. With a store that is persistent, a
+ * rollback may be running. */
+struct bi_now bi_local_lock_for_submit(struct local *local, size_t n);
+/* Lets other threads have the lock, and delivers the completed ops. */
+void bi_local_yield(struct local *local);
+/* Waits until the condition is signalled, or until a time of the boot-time clock; BI_NEVER: without
+ * a limit. The lock is released meanwhile. */
+void bi_local_wait_until(struct local *local, pthread_cond_t *condition, int64_t at);
+/* Sleeps for ms, or until a close has set *finished (closing or final) and signalled the condition.
+ * The lock is released during the sleep. */
+void bi_local_pause(struct local *local, pthread_cond_t *condition, const bool *finished, int ms);
+
+/* ---- local.c ---- */
+
+/* The functions of struct backend_ops; see there. */
+int bi_local_submit(struct backend *backend, bide_op *const *ops, size_t n);
+bool bi_local_commit(struct backend *backend, bool lead);
+int64_t bi_commit_age(struct backend *backend);
+void bi_local_set_close_deadline(struct backend *backend, int64_t deadline);
+void bi_local_cancel(struct backend *backend, bide_op *op);
 /* Writes op->error (text, or the general text of the code) and returns the code. */
 int bi_local_reject(bide_op *op, int code, const char *text);
 /* Arms the timer if the next deadline is earlier now, and wakes the threads that have work. */
@@ -287,17 +311,8 @@ bool bi_local_can_wait(const bide_op *op);
  */
 int bi_local_backlog_add(struct local *local, bide_op *op, const char *text);
 
-/* Lets other threads have the lock, and delivers the completed ops. */
-void bi_local_yield(struct local *local);
-/* Waits until the condition is signalled, or until a time of the boot-time clock; BI_NEVER: without
- * a limit. The lock is released meanwhile. */
-void bi_local_wait_until(struct local *local, pthread_cond_t *condition, int64_t at);
 /* The path of the store, for messages. */
 const char *bi_local_store_name(const struct local *local);
-
-/* Sleeps for ms, or until a close has set *finished (closing or final) and signalled the condition.
- * The lock is released during the sleep. */
-void bi_local_pause(struct local *local, pthread_cond_t *condition, const bool *finished, int ms);
 
 /* The argument of each thread function is the struct local. */
 
