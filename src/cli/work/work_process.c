@@ -123,6 +123,7 @@ static int open_pidfd(struct process *process)
     }
     bi_work_process_kill(process);
     bi_work_process_reap(process);
+    process->pid = 0; /* from now on another group may have this number */
     return error;
 }
 
