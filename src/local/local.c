@@ -62,6 +62,13 @@ bool bi_local_can_wait(const bide_op *op)
     return op->cq != NULL || op->private_.wake != NULL;
 }
 
+/* True if the op only releases what its caller holds. */
+static bool only_releases(const bide_op *op)
+{
+    return op->kind == BIDE_OP_UNSUBSCRIBE ||
+           (op->kind == BIDE_OP_TOPIC_REF && op->topic.delta < 0);
+}
+
 int bi_local_backlog_add(struct local *local, bide_op *op, const char *text)
 {
     const bide_options *options = &local->context.options;
@@ -70,12 +77,13 @@ int bi_local_backlog_add(struct local *local, bide_op *op, const char *text)
     assert(local->persistent && (op->private_.flags & BI_HELD) == 0);
 
     /* Unlike bi_commit_is_full() this counts the backlog, too. Blocking callers pass: their number
-     * is that of threads. */
+     * is that of threads. So do ops that only release: a server submits them when a connection
+     * has ended, and does not repeat them. */
     bool over_limit = local->held_count.ops + local->reading.ops + local->backlog.ops >=
                           options->max_pending_ops ||
                       local->held_count.bytes + local->reading.bytes + local->backlog.bytes >=
                           options->max_pending_bytes;
-    if (over_limit && op->private_.wake == NULL)
+    if (over_limit && op->private_.wake == NULL && !only_releases(op))
         return bi_local_reject(op, BIDE_EBUSY, NULL);
     if (!bi_local_dup_args(local, op))
         return bi_local_reject(op, BIDE_ENOMEM, NULL);

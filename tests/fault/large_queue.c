@@ -442,6 +442,75 @@ static void calls_wait_while_a_commit_is_undone(void)
     OK(bide_close(visitor.queue));
 }
 
+#define RELEASED ((size_t)20)
+
+/* Releases while a commit is rolled back and the limit of pending ops is reached. */
+struct releases {
+    bide *queue;
+    bide_subscription *feeds[RELEASED];
+    bool stop, met;
+};
+
+/* Statistics wait only during a rollback, and are rejected only if too many ops are pending. */
+static bool meets_the_limit(const struct releases *visit, bide_cq *cq)
+{
+    bide_topic_stats stats;
+    bide_op figures = {.kind = BIDE_OP_TOPIC_STATS, .cq = cq};
+    bide_op *op = &figures;
+    figures.topic_stats = (bide_topic_stats_args){slice_of(TOPIC), &stats};
+    if (bide_submit(visit->queue, &op, 1) > 0)
+        CHECK(bide_cq_wait(cq, BUSY) == 1);
+    return figures.status == BIDE_EBUSY;
+}
+
+static void *run_releases(void *arg)
+{
+    struct releases *visit = arg;
+    struct calls *calls = new_calls(2 * RELEASED, BIDE_OK);
+    while (!visit->met && !__atomic_load_n(&visit->stop, __ATOMIC_ACQUIRE))
+        visit->met = meets_the_limit(visit, calls->cq);
+    for (size_t i = 0; i < RELEASED; i++) {
+        add_call(calls, BIDE_OP_UNSUBSCRIBE)->subscription.handle = visit->feeds[i];
+        add_call(calls, BIDE_OP_TOPIC_REF)->topic =
+            (bide_topic_args){.topic = slice_of("held"), .delta = -1};
+    }
+    for (size_t i = 0; i < calls->count; i++) {
+        bide_op *op = &calls->ops[i];
+        if (bide_submit(visit->queue, &op, 1) == 0)
+            on_answer(op);
+    }
+    end_calls(calls);
+    return NULL;
+}
+
+static void releases_are_accepted_although_too_many_ops_wait_for_a_rollback(void)
+{
+    char parameters[100];
+    struct releases visit = {.met = false};
+    vfs_install();
+    snprintf(parameters, sizeof(parameters), "sync=off&max_pending_ops=%" PRIu64, UNDONE);
+    visit.queue = open_loaded(parameters);
+    uint64_t first = fill(visit.queue, UNDONE, NULL, 10);
+    for (int i = 0; i < ROUNDS && !visit.met; i++) {
+        pthread_t thread;
+        bide_topic_stats stats;
+        for (size_t k = 0; k < RELEASED; k++) {
+            OK(bide_topic_ref(visit.queue, "held", 1));
+            OK(bide_subscribe(visit.queue, NULL, 0, 1, &visit.feeds[k]));
+        }
+        struct calls *calls = delete_all(visit.queue, first);
+        __atomic_store_n(&visit.stop, false, __ATOMIC_RELEASE);
+        CHECK(pthread_create(&thread, NULL, run_releases, &visit) == 0);
+        vfs_thaw();
+        end_calls(calls);
+        __atomic_store_n(&visit.stop, true, __ATOMIC_RELEASE);
+        pthread_join(thread, NULL);
+        CODE(bide_topic_get_stats(visit.queue, "held", &stats), BIDE_NOT_FOUND);
+    }
+    CHECK(visit.met);
+    OK(bide_close(visit.queue));
+}
+
 static void close_during_a_rollback_completes_all_ops(void)
 {
     vfs_install();
@@ -868,6 +937,7 @@ MEASURED(MEASURE)
 static const struct test tests[] = {
     MEASURED(MEASURED_TEST) TEST(calls_wait_while_a_commit_is_undone),
     TEST(close_during_a_rollback_completes_all_ops),
+    TEST(releases_are_accepted_although_too_many_ops_wait_for_a_rollback),
     TEST(full_memory_queue_is_worked_off_within_max_memory),
     TEST(full_sqlite_queue_is_worked_off_within_max_memory),
 };
