@@ -165,8 +165,11 @@ static void run_request(bide_op *op, bide_op_kind kind)
 
 static void forget(bide_op *op)
 {
-    for (size_t i = 0; i < ROOM; i++)
+    bide_failure failures[BIDE_HISTORY_MAX];
+    for (size_t i = 0; i < ROOM; i++) {
+        must(bide_job_history(&place.jobs[i], failures, ROOM) <= ROOM);
         bide_job_clear(&place.jobs[i]);
+    }
     if (op->kind == BIDE_OP_BODY || op->kind == BIDE_OP_RESULT)
         bide_buf_unref(op->fetch.buf);
     else if (op->kind == BIDE_OP_WAIT)

@@ -39,6 +39,8 @@ extern "C" {
 #define BIDE_EVENTS_MAX        10000             /* events in one call */
 #define BIDE_TEXT_MAX          1024              /* bytes of the text of a filter */
 #define BIDE_EXAMINE_MAX       10000             /* jobs examined by one call of list */
+#define BIDE_HISTORY_MAX       10                /* failures that a job remembers */
+#define BIDE_FAILURE_TEXT_MAX  384               /* bytes of error and holder in each of them */
 
 #define BIDE_DEFAULT_PRIORITY 1024 /* jobs below it count as urgent */
 #define BIDE_NO_RETRY_LIMIT   (-1) /* max_retries: unlimited */
@@ -163,14 +165,48 @@ typedef struct bide_job {
     int64_t buried_ms;
     int64_t done_ms;
 
-    uint64_t room_[8];
+    const void *history; /* the last failures, encoded: see bide_job_history(); NULL: none */
+    size_t history_size;
+    bide_buf *history_buf_; /* private: what history points into */
+
+    uint64_t room_[5];
     char topic[BIDE_TOPIC_MAX + 1];
 
-    bide_buf *bufs_[5]; /* private: what the pointers above point into */
+    bide_buf *bufs_[5]; /* private: what the other pointers point into */
 } bide_job;
 
 /* Releases the references of a snapshot and zeroes it. A zeroed snapshot is allowed. */
 BIDE_API void bide_job_clear(bide_job *job);
+
+/* How an attempt at a job failed. */
+typedef enum bide_failure_kind {
+    BIDE_FAILURE_FAILED = 0,       /* fail */
+    BIDE_FAILURE_BURIED = 1,       /* bury, or the body could not be read */
+    BIDE_FAILURE_TIMED_OUT = 2,    /* the ttr expired */
+    BIDE_FAILURE_DISCONNECTED = 3, /* the connection of the holder was lost */
+    BIDE_FAILURE_RESTARTED = 4,    /* the queue was restarted while the job was reserved */
+} bide_failure_kind;
+
+#define BIDE_FAILURE_KINDS 5
+
+/* "failed", "buried", ...; "?" for an unknown number. */
+BIDE_API const char *bide_failure_name(bide_failure_kind kind);
+
+/* One failure of a job. */
+typedef struct bide_failure {
+    bide_failure_kind kind;
+    uint32_t attempt;  /* the number of reservations since the put at that time */
+    int64_t at_ms;     /* a timestamp */
+    bide_slice error;  /* truncated to BIDE_FAILURE_TEXT_MAX; empty: without a text */
+    bide_slice holder; /* the name of the worker; empty: unknown */
+    uint64_t room_[2];
+} bide_failure;
+
+/*
+ * Decodes the history of a snapshot: its last failures, oldest first, at most BIDE_HISTORY_MAX. Fills
+ * in up to max of them, the latest ones, and returns how many. The texts point into the snapshot.
+ */
+BIDE_API size_t bide_job_history(const bide_job *job, bide_failure *failures, size_t max);
 
 /* Counters of a queue since it was opened, or of a topic since it was created. */
 typedef struct bide_counters {

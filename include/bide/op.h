@@ -276,10 +276,11 @@ typedef struct bide_release_args {
 typedef struct bide_fail_args {
     uint64_t id;
     uint64_t token;
-    bide_slice error;    /* truncated to max_error_size */
-    int64_t retry_in_ms; /* BIDE_KEEP: the job's backoff */
-    bide_state state;    /* out: delayed or ready, buried, or gone if the job was cancelled */
-    int64_t delay_ms;    /* out: until the retry */
+    bide_slice error;       /* truncated to max_error_size */
+    int64_t retry_in_ms;    /* BIDE_KEEP: the job's backoff */
+    bide_state state;       /* out: delayed or ready, buried, or gone if the job was cancelled */
+    int64_t delay_ms;       /* out: until the retry */
+    bide_failure_kind kind; /* in the history: BIDE_FAILURE_FAILED or _DISCONNECTED */
 } bide_fail_args;
 
 typedef struct bide_bury_args {

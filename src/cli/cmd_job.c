@@ -59,6 +59,22 @@ static void show_retries(const struct cli *cli, const bide_job *job)
                           bi_text_duration(job->backoff_max_ms).s);
 }
 
+/* One line per failure, the latest last, as in a log. */
+static void show_history(const struct cli *cli, const bide_job *job)
+{
+    bide_failure failures[BIDE_HISTORY_MAX];
+    size_t count = bide_job_history(job, failures, BIDE_HISTORY_MAX);
+
+    for (size_t i = 0; i < count; i++) {
+        const bide_slice *error = &failures[i].error;
+        char line[2 * sizeof(struct text) + 8 + BIDE_FAILURE_TEXT_MAX];
+        int size = snprintf(line, sizeof(line), "%s, %s%s", bi_text_moment(failures[i].at_ms).s,
+                            bi_text_failure(&failures[i]).s, error->size == 0 ? "" : ": ");
+        memcpy(line + size, error->data, error->size);
+        bi_print_property_bytes(cli, "history", line, (size_t)size + error->size);
+    }
+}
+
 static void show(const struct cli *cli, const bide_job *job)
 {
     bi_print_property(cli, "job", "%llu", (unsigned long long)job->id);
@@ -89,6 +105,7 @@ static void show(const struct cli *cli, const bide_job *job)
     show_moment(cli, job, "done", job->done_ms);
     if (job->reserves == 0) /* a reserve ends it */
         show_moment(cli, job, "expires", job->expires_at_ms);
+    show_history(cli, job);
 }
 
 static int show_one(const struct cli *cli, uint64_t id, bool first)

@@ -62,7 +62,8 @@ bool bi_job_scan_has_topic(const struct job_scan *scan, const char *topic)
 
 size_t bi_job_scan_job_size(const bide_job *job)
 {
-    return sizeof(*job) + job->body_size + job->result_size + job->last_error_size;
+    return sizeof(*job) + job->body_size + job->result_size + job->last_error_size +
+           job->history_size;
 }
 
 static bool add_id(struct job_scan *scan, const bide_job *job)

@@ -297,6 +297,20 @@ struct text bi_text_moment_from(int64_t at_ms, int64_t now_ms)
     return text;
 }
 
+struct text bi_text_failure(const bide_failure *failure)
+{
+    static const char *const verbs[BIDE_FAILURE_KINDS] = {
+        [BIDE_FAILURE_FAILED] = "failed",
+        [BIDE_FAILURE_BURIED] = "was buried",
+        [BIDE_FAILURE_TIMED_OUT] = "timed out",
+        [BIDE_FAILURE_DISCONNECTED] = "lost its connection",
+        [BIDE_FAILURE_RESTARTED] = "ended with the queue",
+    };
+    struct text text;
+    snprintf(text.s, sizeof(text.s), "attempt %u %s", failure->attempt, verbs[failure->kind]);
+    return text;
+}
+
 /* ---- properties ---- */
 
 static void print_property_name(const struct cli *cli, const char *name)

@@ -74,6 +74,8 @@ struct text bi_text_age(int64_t ms);
 /* A moment in local time; the same with the time from or since now_ms. */
 struct text bi_text_moment(int64_t at_ms);
 struct text bi_text_moment_from(int64_t at_ms, int64_t now_ms);
+/* "attempt 3 timed out", "attempt 3 failed", ...; what happened to an attempt at a job. */
+struct text bi_text_failure(const bide_failure *failure);
 
 /*
  * A table. On a terminal no row is wider than the window: the last column is cut first, then the

@@ -42,6 +42,7 @@ static const char *unsupported_field(const bide_job *job)
     } parts[] = {
         {job->key != NULL, "its key"},
         BI_JOB_EXT(LOST_FIELD){job->last_error != NULL, "its last error"},
+        {job->history != NULL, "its failures"},
         {job->ttr_ms % 1000 != 0, "the milliseconds of its ttr"},
     };
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)

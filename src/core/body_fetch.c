@@ -93,7 +93,8 @@ static void bury_unreadable(struct core *core, struct job *job, const char *reas
 {
     struct job_ext *ext = ext_of(core, job);
     assert(job->state == BIDE_STATE_RESERVED && ext->reply_pending);
-    bide_buf *text = bi_retry_reason(core, (bide_slice){reason, strlen(reason)});
+    const bide_slice slice = {reason, strlen(reason)};
+    bide_buf *text = bi_retry_reason(core, slice);
 
     if (bi_journal_change(core, job) != BIDE_OK) {
         bide_buf_unref(text);
@@ -108,6 +109,7 @@ static void bury_unreadable(struct core *core, struct job *job, const char *reas
     }
     if (text != NULL)
         bi_job_ext_set_text(core, &ext->last_error, text);
+    bi_retry_record(core, ext, BIDE_FAILURE_BURIED, slice);
     bi_retry_bury(core, job, BIDE_KEEP);
 }
 

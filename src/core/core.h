@@ -190,16 +190,24 @@ struct bi_image {
     BI_JOB_COUNTERS(BI_JOB_DECLARE)
     BI_JOB_TIMES(BI_JOB_DECLARE) /* 0: never */
     uint32_t body_size;
-    bide_buf *body, *key, *last_error, *result; /* references; may be NULL */
+    bide_buf *body; /* references; may be NULL */
+    BI_JOB_IMAGE_BUFS(BI_JOB_DECLARE_BUF)
     char topic[BIDE_TOPIC_MAX + 1];
 };
+
+#define BI_IMAGE_REF(kind, name, least, most)   bide_buf_ref(image->name);
+#define BI_IMAGE_UNREF(kind, name, least, most) bide_buf_unref(image->name);
+
+static inline void bi_image_ref(const struct bi_image *image)
+{
+    bide_buf_ref(image->body);
+    BI_JOB_IMAGE_BUFS(BI_IMAGE_REF)
+}
 
 static inline void bi_image_unref(const struct bi_image *image)
 {
     bide_buf_unref(image->body);
-    bide_buf_unref(image->key);
-    bide_buf_unref(image->last_error);
-    bide_buf_unref(image->result);
+    BI_JOB_IMAGE_BUFS(BI_IMAGE_UNREF)
 }
 
 enum bi_record_kind {

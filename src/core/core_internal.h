@@ -263,7 +263,7 @@ struct job_spec {
     bool body_in_store; /* the body is in the store only */
     bool plain;         /* no field needs struct job_ext */
     bide_conflict conflict;
-    bide_slice key, last_error, result;
+    bide_slice key, last_error, result, history;
     bide_buf *result_buf;  /* the result as a buffer, preferred to the slice; or NULL */
     struct bi_image image; /* times as in images; its topic and buffers are not used */
 };
@@ -306,6 +306,14 @@ void bi_retry_or_bury(struct core *core, struct job *job, int64_t retry_in, bide
 void bi_retry_bury(struct core *core, struct job *job, int64_t priority);
 /* A text for last_error of a job, cut at max_error_size. NULL when out of memory. */
 bide_buf *bi_retry_reason(const struct core *core, bide_slice text);
+/* The history of a job with one more failure, that of its last reservation. NULL when out of
+ * memory. */
+bide_buf *bi_retry_history(const struct core *core, const struct job_ext *ext,
+                           bide_failure_kind kind, bide_slice text);
+/* Adds a failure to the history of a job, for callers that cannot fail: when out of memory, the
+ * history stays without it. */
+void bi_retry_record(struct core *core, struct job_ext *ext, bide_failure_kind kind,
+                     bide_slice text);
 /* Returns the delay in microseconds, a multiple of 1000. base and max 0 select the defaults.
  * Requires failures >= 1. */
 int64_t bi_retry_delay(uint32_t failures, int64_t base, int64_t max, struct bi_random *random);
@@ -386,7 +394,7 @@ int bi_op_finish_item(struct core *core, bide_op *op, bide_finish_item *item);
 
 void bi_snapshot_fill(struct core *core, const struct job *job, bide_job *out, bool with_body);
 
-/* Bytes of body, error text and result in a snapshot of the job. */
+/* Bytes of body, error text, result and history in a snapshot of the job. */
 uint64_t bi_snapshot_size(const struct core *core, const struct job *job, bool with_body);
 
 /* True if a page with this many bytes has room for more. */

@@ -163,12 +163,23 @@ struct job *bi_job_new(struct core *core, uint32_t topic, uint64_t id)
     return job;
 }
 
+/* Most of them are NULL, and need no call. */
+#define REF_BUF(kind, name, least, most) bide_buf_ref(ext->name);
+#define UNREF_BUF(kind, name, least, most) \
+    if (ext->name != NULL)                 \
+        bide_buf_unref(ext->name);
+#define ADD_SIZE(kind, name, least, most) \
+    if (ext->name != NULL)                \
+        size += bide_buf_size(ext->name);
+
+void bi_job_ext_ref_texts(const struct job_ext *ext)
+{
+    BI_JOB_EXT_BUFS(REF_BUF)
+}
+
 void bi_job_ext_unref_texts(const struct job_ext *ext)
 {
-    bide_buf_unref(ext->key);
-    bide_buf_unref(ext->last_error);
-    bide_buf_unref(ext->result);
-    bide_buf_unref(ext->progress);
+    BI_JOB_EXT_BUFS(UNREF_BUF)
 }
 
 void bi_job_unref_bufs(const struct core *core, const struct job *job)
@@ -180,8 +191,9 @@ void bi_job_unref_bufs(const struct core *core, const struct job *job)
 
 uint64_t bi_job_ext_text_size(const struct job_ext *ext)
 {
-    return bide_buf_size(ext->key) + bide_buf_size(ext->last_error) + bide_buf_size(ext->result) +
-           bide_buf_size(ext->progress);
+    uint64_t size = 0;
+    BI_JOB_EXT_BUFS(ADD_SIZE)
+    return size;
 }
 
 void bi_job_ext_set_text(struct core *core, bide_buf **dst, bide_buf *text)

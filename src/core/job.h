@@ -116,16 +116,17 @@ struct job_ext {
     uint8_t prev_flags; /* ... and the flags that belong to that state only */
     BI_JOB_EXT(BI_JOB_DECLARE)
     BI_JOB_TIMES(BI_JOB_DECLARE) /* BI_NEVER: not yet */
-    bide_buf *key, *last_error, *result, *progress;
+    BI_JOB_EXT_BUFS(BI_JOB_DECLARE_BUF)
 };
 
 /* Makes the extension of a job empty, which means the same as none. */
 void bi_job_ext_reset(struct job_ext *ext, const struct job *job);
-/* Releases the references to key, error, result and progress. */
+/* Acquire and release the references to key, error, result, progress and history. */
+void bi_job_ext_ref_texts(const struct job_ext *ext);
 void bi_job_ext_unref_texts(const struct job_ext *ext);
 /* The same, and the body: the caller frees the job. */
 void bi_job_unref_bufs(const struct core *core, const struct job *job);
-/* Sum of the sizes of these four. */
+/* Sum of the sizes of these five. */
 uint64_t bi_job_ext_text_size(const struct job_ext *ext);
 /* Replaces a text, takes ownership of the new reference and adjusts core->memory. */
 void bi_job_ext_set_text(struct core *core, bide_buf **dst, bide_buf *text);

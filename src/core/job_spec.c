@@ -27,7 +27,8 @@ static bool fill_ext(struct core *core, struct job *job, const struct job_spec *
     struct job_ext *ext = bi_job_ensure_ext(core, job);
 
     if (ext == NULL || !copy_text(core, &ext->key, spec->key) ||
-        !copy_text(core, &ext->last_error, spec->last_error))
+        !copy_text(core, &ext->last_error, spec->last_error) ||
+        !copy_text(core, &ext->history, spec->history))
         return false;
 
     /* The caller may have copied the result before it locked the queue. */
@@ -67,7 +68,8 @@ static bool needs_no_ext(const struct job_spec *spec)
 
     if ((!ready && image->state != BIDE_STATE_DELAYED) || spec->key.data != NULL ||
         spec->last_error.data != NULL || spec->result.data != NULL || spec->result_buf != NULL ||
-        image->started || image->cancel_wanted || image->bury_order != 0)
+        spec->history.data != NULL || image->started || image->cancel_wanted ||
+        image->bury_order != 0)
         return false;
 
     /* Without an extension JOB_READY_BEFORE stands for "ready since created", no other time. */

@@ -163,10 +163,7 @@ static void save_job(struct core *core, struct undo *undo, const struct job *job
 
     /* The body needs no reference: a rollback leaves the job's own body in place. */
     undo->ext = *ext;
-    bide_buf_ref(ext->key);
-    bide_buf_ref(ext->last_error);
-    bide_buf_ref(ext->result);
-    bide_buf_ref(ext->progress);
+    bi_job_ext_ref_texts(ext);
 }
 
 /* Releases the references and the membership of an entry, and the entry. */
@@ -435,9 +432,10 @@ static int64_t image_time(const struct core *core, int64_t mono)
     return wall < 1 && mono != BI_NEVER ? 1 : wall;
 }
 
-#define COPY_FIELD(kind, name)   image->name = ext->name;
-#define COPY_COUNTER(kind, name) image->name = ext->counters.name;
-#define COPY_TIME(kind, name)    image->name = image_time(core, EXT_TIME_##name(core, ext));
+#define COPY_FIELD(kind, name)           image->name = ext->name;
+#define COPY_COUNTER(kind, name)         image->name = ext->counters.name;
+#define COPY_TIME(kind, name)            image->name = image_time(core, EXT_TIME_##name(core, ext));
+#define REF_BUF(kind, name, least, most) image->name = bide_buf_ref(ext->name);
 
 static void image_ext(const struct core *core, const struct job_ext *ext, struct bi_image *image)
 {
@@ -445,9 +443,7 @@ static void image_ext(const struct core *core, const struct job_ext *ext, struct
     BI_JOB_COUNTERS(COPY_COUNTER)
     BI_JOB_TIMES(COPY_TIME)
     image->bury_order = ext->order;
-    image->key = bide_buf_ref(ext->key);
-    image->last_error = bide_buf_ref(ext->last_error);
-    image->result = bide_buf_ref(ext->result);
+    BI_JOB_IMAGE_BUFS(REF_BUF)
 }
 
 #define SET_NONE(kind, name) image->name = BI_JOB_NONE_##kind;

@@ -287,8 +287,9 @@ void bi_fire_lease(struct core *core, struct timer *timer)
         return;
     }
 
+    const bide_slice reason = BI_SLICE("ttr ran out");
     bool limited = ext->max_retries != BIDE_NO_RETRY_LIMIT;
-    bide_buf *text = limited ? bi_retry_reason(core, BI_SLICE("ttr ran out")) : NULL;
+    bide_buf *text = limited ? bi_retry_reason(core, reason) : NULL;
     if ((limited && text == NULL) || bi_journal_change(core, job) != BIDE_OK) {
         bide_buf_unref(text);
         bi_timers_set(&core->mono, timer, core->now.mono + BI_NOMEM_RETRY_US);
@@ -305,6 +306,7 @@ void bi_fire_lease(struct core *core, struct timer *timer)
         return;
     }
 
+    bi_retry_record(core, ext, BIDE_FAILURE_TIMED_OUT, reason);
     if (!limited) {
         bi_lease_requeue(core, job, 0);
         bi_event_emit(core, BIDE_EVENT_TIMED_OUT, job);

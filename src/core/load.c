@@ -77,6 +77,7 @@ static void resolve_unfinished(struct core *core, struct job *job, const struct 
 
     struct job_ext *ext = ext_of(core, job);
     bi_job_ext_set_text(core, &ext->last_error, bide_buf_ref(reason));
+    bi_retry_record(core, ext, BIDE_FAILURE_RESTARTED, slice_of_buf(reason));
     count_up(&ext->counters.timeouts);
     count_up(&ext->failures);
     COUNT(core, topic_of(core, job), timeouts);
@@ -186,7 +187,8 @@ int bi_load_job(struct core *core, const struct bi_image *image, struct bi_now n
                             .body_in_store = image->body_size > 0 && (image->body == NULL || !fits),
                             .key = slice_of_buf(image->key),
                             .last_error = slice_of_buf(image->last_error),
-                            .result = slice_of_buf(image->result)};
+                            .result = slice_of_buf(image->result),
+                            .history = slice_of_buf(image->history)};
 
     /* Allocate the text now: resolving an unfinished job must not fail. */
     bide_buf *reason =

@@ -109,18 +109,23 @@ static int find_to_requeue(struct core *core, bide_op *op, uint64_t id, uint64_t
     return code;
 }
 
-/* Does everything of a change that can fail, and sets last_error. An empty text keeps the last
- * one. */
-static int prepare_change(struct core *core, bide_op *op, struct job *job, bide_slice text)
+/* Does everything of a failure that can fail, and records it in last_error and the history. An empty
+ * text keeps the last one. */
+static int prepare_failure(struct core *core, bide_op *op, struct job *job, bide_failure_kind kind,
+                           bide_slice text)
 {
     struct job_ext *ext = bi_job_ensure_ext(core, job);
-    bide_buf *copy = ext == NULL || text.size == 0 ? NULL : bi_retry_reason(core, text);
-    bool failed = ext == NULL || (copy == NULL && text.size > 0);
+    bide_buf *history = ext == NULL ? NULL : bi_retry_history(core, ext, kind, text);
+    bide_buf *copy = history == NULL || text.size == 0 ? NULL : bi_retry_reason(core, text);
+    bool failed = history == NULL || (copy == NULL && text.size > 0);
 
     if (failed || bi_journal_change(core, job) != BIDE_OK) {
+        bide_buf_unref(history);
         bide_buf_unref(copy);
         return bi_core_error_code(op, BIDE_ENOMEM);
     }
+
+    bi_job_ext_set_text(core, &ext->history, history);
     if (copy != NULL)
         bi_job_ext_set_text(core, &ext->last_error, copy);
     return BIDE_OK;
@@ -322,7 +327,7 @@ int bi_exec_fail(struct core *core, bide_op *op)
         return BIDE_OK;
     }
 
-    code = prepare_change(core, op, job, args->error);
+    code = prepare_failure(core, op, job, args->kind, args->error);
     if (code != BIDE_OK)
         return code;
 
@@ -348,7 +353,7 @@ int bi_exec_bury(struct core *core, bide_op *op)
     if (code != BIDE_OK || job == NULL)
         return code;
 
-    code = prepare_change(core, op, job, args->reason);
+    code = prepare_failure(core, op, job, BIDE_FAILURE_BURIED, args->reason);
     if (code == BIDE_OK)
         bi_retry_bury(core, job, args->priority);
     return code;

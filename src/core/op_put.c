@@ -178,7 +178,8 @@ static int put_spec(struct core *core, bide_op *op, const struct job_spec *spec,
     bi_topic_pin(topic);
     /* With an ext and slack, used or not: the job must be reservable in a full queue. */
     uint64_t bytes = JOB_COST + JOB_EXT_COST + JOB_SLACK + body_size(spec->buf, spec->body) +
-                     spec->key.size + spec->last_error.size + spec->result.size;
+                     spec->key.size + spec->last_error.size + spec->result.size +
+                     spec->history.size;
     code =
         bi_core_is_full(core, bytes) ? BIDE_EFULL : build_and_insert(core, spec, topic, holder, id);
     bi_core_error_limit(core, op, code);
@@ -345,6 +346,7 @@ int bi_exec_restore(struct core *core, bide_op *op)
                                                     ? core->limits.max_error_size
                                                     : job->last_error_size),
         .result = slice_of(job->result, job->result_size),
+        .history = slice_of(job->history_size == 0 ? NULL : job->history, job->history_size),
         .image =
             {
                 .state = reserved ? BIDE_STATE_READY : job->state,

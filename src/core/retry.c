@@ -41,6 +41,35 @@ bide_buf *bi_retry_reason(const struct core *core, bide_slice text)
     return bide_buf_new(text.data, text.size < max ? text.size : max);
 }
 
+bide_buf *bi_retry_history(const struct core *core, const struct job_ext *ext,
+                           bide_failure_kind kind, bide_slice text)
+{
+    size_t max = core->limits.max_error_size;
+    int64_t at_ms = ms_down(core->now.wall);
+
+    /* The wall clock may be set to any time. */
+    if (at_ms < 0)
+        at_ms = 0;
+    else if (at_ms > BIDE_TIMESTAMP_MAX_MS)
+        at_ms = BIDE_TIMESTAMP_MAX_MS;
+
+    const bide_failure failure = {
+        .kind = kind,
+        .attempt = ext->counters.reserves,
+        .at_ms = at_ms,
+        .error = {text.data, text.size < max ? text.size : max},
+    };
+    return bi_job_history_add(ext->history, &failure);
+}
+
+void bi_retry_record(struct core *core, struct job_ext *ext, bide_failure_kind kind,
+                     bide_slice text)
+{
+    bide_buf *history = bi_retry_history(core, ext, kind, text);
+    if (history != NULL)
+        bi_job_ext_set_text(core, &ext->history, history);
+}
+
 void bi_retry_bury(struct core *core, struct job *job, int64_t priority)
 {
     struct job_ext *ext = ext_of(core, job);

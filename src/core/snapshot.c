@@ -39,6 +39,11 @@ static void fill_ext(const struct core *core, const struct job *job, const struc
         ext->progress != NULL) {
         BI_JOB_TEXTS(FILL_TEXT)
     }
+    if (ext->history != NULL) {
+        out->history_buf_ = bide_buf_ref(ext->history);
+        out->history = bide_buf_data(ext->history);
+        out->history_size = bide_buf_size(ext->history);
+    }
     BI_JOB_EXT(FILL_FIELD)
     BI_JOB_COUNTERS(FILL_COUNTER)
     BI_JOB_TIMES(FILL_TIME)
@@ -107,7 +112,8 @@ uint64_t bi_snapshot_size(const struct core *core, const struct job *job, bool w
     const struct job_ext *ext = ext_of(core, job);
     uint64_t size = with_body ? job->body_size : 0;
     if (ext != NULL)
-        size += bide_buf_size(ext->last_error) + bide_buf_size(ext->result);
+        size += bide_buf_size(ext->last_error) + bide_buf_size(ext->result) +
+                bide_buf_size(ext->history);
     return size;
 }
 
@@ -136,6 +142,7 @@ void bide_job_clear(bide_job *job)
         return;
     for (int i = 0; i < BI_JOB_BUF_COUNT; i++)
         bide_buf_unref(job->bufs_[i]);
+    bide_buf_unref(job->history_buf_);
     memset(job, 0, offsetof(bide_job, topic) + 1);
     memset(job->bufs_, 0, sizeof(job->bufs_));
 }

@@ -71,6 +71,8 @@ static const char *compare_ext(const struct job_ext *ext, const struct bi_image 
     if (!bi_buf_equal(ext->last_error, image->last_error) ||
         !bi_buf_equal(ext->result, image->result))
         return "the error or result is another";
+    if (!bi_buf_equal(ext->history, image->history))
+        return "the history is another";
     return NULL;
 }
 

@@ -375,23 +375,15 @@ static int collect_row(void *ctx, const struct bi_record *record, const char *da
     slice->records[slice->count++] = *record;
 
     /* The image is valid during the visit only. damage points to static storage. */
-    bide_buf_ref(record->image.body);
-    bide_buf_ref(record->image.key);
-    bide_buf_ref(record->image.last_error);
-    bide_buf_ref(record->image.result);
+    bi_image_ref(&record->image);
 
     return BIDE_OK;
 }
 
 static void release_rows(struct scan_slice *slice)
 {
-    for (size_t i = 0; i < slice->count; i++) {
-        const struct bi_image *image = &slice->records[i].image;
-        bide_buf_unref(image->body);
-        bide_buf_unref(image->key);
-        bide_buf_unref(image->last_error);
-        bide_buf_unref(image->result);
-    }
+    for (size_t i = 0; i < slice->count; i++)
+        bi_image_unref(&slice->records[i].image);
     slice->count = 0;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * enum_names - the names and texts of codes, states, events and phases.
+ * enum_names - the names and texts of codes, states, events, failures and phases.
  */
 #include <bide/bide.h>
 
@@ -47,6 +47,13 @@ const char *bide_event_name(bide_event_kind kind)
         "kicked", "updated", "cancel_wanted", "done",     "deleted", "expired",   "retired",
     };
     return (unsigned)kind < BIDE_EVENT_KINDS ? names[kind] : "?";
+}
+
+const char *bide_failure_name(bide_failure_kind kind)
+{
+    static const char *const names[BIDE_FAILURE_KINDS] = {"failed", "buried", "timed_out",
+                                                          "disconnected", "restarted"};
+    return (unsigned)kind < BIDE_FAILURE_KINDS ? names[kind] : "?";
 }
 
 const char *bide_phase_name(bide_phase phase)

@@ -26,6 +26,7 @@
 
 #define ROW(kind, name)              OF_##kind(BI_JOB_MEMBER_##kind(name))
 #define BYTES_ROW(kind, name, min, max) FIELD(name, BYTES, AT(name##_size), min, max, 0, false),
+#define LOG_ROW(kind, name, min, max)   FIELD(name, LOG, AT(name##_size), min, max, 0, false),
 
 const struct job_field bi_job_fields[] = {
     BI_JOB_BASE(ROW)
@@ -37,6 +38,7 @@ const struct job_field bi_job_fields[] = {
     BI_JOB_CREATED(ROW)
     BI_JOB_TIMES(ROW)
     BI_JOB_TEXTS(BYTES_ROW)
+    BI_JOB_LOG(LOG_ROW)
 };
 /* clang-format on */
 
@@ -46,7 +48,8 @@ _Static_assert(sizeof(size_t) == sizeof(uint64_t), "body_size is one of the numb
 
 int64_t bi_job_field_get(const bide_job *job, const struct job_field *field)
 {
-    assert(field->type != JOB_FIELD_BYTES && field->type != JOB_FIELD_TOPIC);
+    assert(field->type != JOB_FIELD_BYTES && field->type != JOB_FIELD_LOG &&
+           field->type != JOB_FIELD_TOPIC);
     const void *offset = (const char *)job + field->offset;
     if (field->type == JOB_FIELD_U64 || field->type == JOB_FIELD_I64 ||
         field->type == JOB_FIELD_SIZE)

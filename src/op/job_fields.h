@@ -19,13 +19,16 @@
  *     TIMESTAMP  a wall time; 0: never    DERIVED  computed for a snapshot; AGE: also if it is 0
  *     FLAG       a bool
  *     PART       bytes with their size in name_size; PAYLOAD: an op may have a private copy of them
+ *     LOG        the same, encoded by job_history.h; JSON has an array
  *
- * Ordering   The encoding of a job is BASE, BODY, SCHEDULE, TIMES, COUNTERS, TEXTS, FLAGS, EXT. A
- *            new field goes to the end of EXT, and 0 in it must mean what its absence means.
+ * Ordering   The encoding of a job is BASE, BODY, SCHEDULE, TIMES, COUNTERS, TEXTS, FLAGS, EXT, LOG.
+ *            A new field goes to the end of EXT, and 0 in it must mean what its absence means. Once
+ *            LOG is released, it goes to a list behind LOG instead.
  */
 #ifndef BI_JOB_FIELDS_H
 #define BI_JOB_FIELDS_H
 
+#include "op/job_history.h"
 #include "util/sized_struct.h"
 
 #include <bide/job.h>
@@ -71,11 +74,14 @@
     X(COUNT, kicks)        \
     X(COUNT, touches)
 
-/* X(kind, name, least bytes, most bytes) */
-#define BI_JOB_TEXTS(X)                  \
+/* X(kind, name, least bytes, most bytes). The store has all but the progress. */
+#define BI_JOB_STORED_TEXTS(X)           \
     X(PART, key, 1, BIDE_KEY_MAX)        \
     X(PART, last_error, 0, UINT32_MAX)   \
-    X(PAYLOAD, result, 0, UINT32_MAX)    \
+    X(PAYLOAD, result, 0, UINT32_MAX)
+
+#define BI_JOB_TEXTS(X)                  \
+    BI_JOB_STORED_TEXTS(X)               \
     X(PAYLOAD, progress, 0, BIDE_PROGRESS_MAX)
 
 #define BI_JOB_FLAGS(X)        \
@@ -91,6 +97,13 @@
     X(DURATION, backoff_max)  \
     X(TIMESTAMP, expires_at)  \
     X(DURATION, retain)
+
+#define BI_JOB_LOG(X) \
+    X(LOG, history, 0, BI_JOB_HISTORY_SIZE)
+
+/* The buffers of struct job_ext, and those of a stored image besides the body. */
+#define BI_JOB_EXT_BUFS(X)   BI_JOB_TEXTS(X) BI_JOB_LOG(X)
+#define BI_JOB_IMAGE_BUFS(X) BI_JOB_STORED_TEXTS(X) BI_JOB_LOG(X)
 /* clang-format on */
 
 BI_SIZED_STRUCT_ENDS_WITH(bide_put_options, retain_ms);
@@ -110,7 +123,8 @@ BI_SIZED_STRUCT_ENDS_WITH(bide_put_options, retain_ms);
 #define BI_JOB_TYPE_TIMESTAMP int64_t
 
 /* Declares them as members of a struct. */
-#define BI_JOB_DECLARE(kind, name) BI_JOB_TYPE_##kind name;
+#define BI_JOB_DECLARE(kind, name)                  BI_JOB_TYPE_##kind name;
+#define BI_JOB_DECLARE_BUF(kind, name, least, most) bide_buf *name;
 
 #define BI_JOB_NONE_RETRIES   BIDE_NO_RETRY_LIMIT
 #define BI_JOB_NONE_COUNT     0
@@ -156,6 +170,7 @@ enum job_field_type {
     JOB_FIELD_BOOL,
     JOB_FIELD_SIZE, /* of the body: written, and compared with it */
     JOB_FIELD_BYTES,
+    JOB_FIELD_LOG,
     JOB_FIELD_STATE,
     JOB_FIELD_TOPIC,
 };
@@ -164,7 +179,7 @@ struct job_field {
     const char *name;
     enum job_field_type type;
     size_t offset;      /* in a bide_job */
-    size_t size_offset; /* bytes: of their size */
+    size_t size_offset; /* bytes, log: of their size */
     int64_t min, max;   /* of a number; of bytes, their size */
     int64_t absent;     /* the number that stands for nothing, and is left out ... */
     bool always;        /* ... but not this one */

@@ -46,6 +46,12 @@ static bool write_bytes(json_t *object, const struct job_field *field, const bid
     return bi_job_json_set_bytes(object, field->name, data, size);
 }
 
+static bool write_log(json_t *object, const struct job_field *field, const bide_job *job)
+{
+    return job->history_size == 0 ||
+           json_object_set_new(object, field->name, bi_job_history_json_encode(job)) == 0;
+}
+
 static bool write_number(json_t *object, const struct job_field *field, const bide_job *job)
 {
     int64_t number = bi_job_field_get(job, field);
@@ -59,6 +65,8 @@ static bool write_field(json_t *object, const struct job_field *field, const bid
 {
     if (field->type == JOB_FIELD_BYTES)
         return write_bytes(object, field, job);
+    if (field->type == JOB_FIELD_LOG)
+        return write_log(object, field, job);
     if (field->type == JOB_FIELD_TOPIC)
         return json_object_set_new(object, field->name, json_string(job->topic)) == 0;
     if (field->type == JOB_FIELD_STATE)
@@ -216,23 +224,42 @@ static const struct job_field *find_base64_field(const char *name, size_t *hint)
 
 /* ---- decoding: values ---- */
 
-static bool read_base64(const char *name, const json_t *value, bide_slice *bytes,
-                        struct job_json_buffers *buffers, char *error)
+/* NULL when out of memory. */
+static void *new_block(struct job_json_buffers *buffers, size_t size)
 {
-    const char *text = json_string_value(value);
-    size_t length = json_string_length(value), slot = 0, size;
-    if (!bi_base64_decoded_size(text, length, &size))
-        return bi_errmsg_set(error, "\"%s_base64\" is not base64", name);
+    size_t slot = 0;
     while (slot < BI_JOB_JSON_BUFFERS && buffers->blocks[slot] != NULL)
         slot++;
     /* Each field of bytes is read once: a second value of it was rejected before. */
     assert(slot < BI_JOB_JSON_BUFFERS);
-    buffers->blocks[slot] = malloc(size + 1);
-    if (buffers->blocks[slot] == NULL)
+    return buffers->blocks[slot] = malloc(size + 1);
+}
+
+static bool read_base64(const char *name, const json_t *value, bide_slice *bytes,
+                        struct job_json_buffers *buffers, char *error)
+{
+    const char *text = json_string_value(value);
+    size_t length = json_string_length(value), size;
+    if (!bi_base64_decoded_size(text, length, &size))
+        return bi_errmsg_set(error, "\"%s_base64\" is not base64", name);
+    void *block = new_block(buffers, size);
+    if (block == NULL)
         return bi_errmsg_set(error, "out of memory for \"%s_base64\"", name);
-    *bytes = (bide_slice){buffers->blocks[slot], size};
-    return bi_base64_decode(text, length, buffers->blocks[slot]) ||
+    *bytes = (bide_slice){block, size};
+    return bi_base64_decode(text, length, block) ||
            bi_errmsg_set(error, "\"%s_base64\" is not base64", name);
+}
+
+static bool read_log(const json_t *value, bide_job *job, struct job_json_buffers *buffers,
+                     char *error)
+{
+    void *block = new_block(buffers, BI_JOB_HISTORY_SIZE);
+    if (block == NULL)
+        return bi_errmsg_set(error, "out of memory for \"history\"");
+    if (!bi_job_history_json_decode(value, block, &job->history_size, error))
+        return false;
+    job->history = job->history_size == 0 ? NULL : block;
+    return true;
 }
 
 static bool read_bytes(const struct job_field *field, const json_t *value, bool encoded,
@@ -309,6 +336,8 @@ static bool read_value(const char *name, const json_t *value, size_t *hint, bide
         return bi_errmsg_set(error, "unknown name \"%.60s\"", name);
     if (field->type == JOB_FIELD_BYTES)
         return read_bytes(field, value, encoded, job, buffers, error);
+    if (field->type == JOB_FIELD_LOG)
+        return read_log(value, job, buffers, error);
     if (field->type == JOB_FIELD_TOPIC)
         return read_topic(value, job, error);
     if (field->type == JOB_FIELD_STATE)

@@ -214,6 +214,15 @@ int bi_op_check_state_set(bide_op *op, const char *what, const void *member)
     return BIDE_OK;
 }
 
+int bi_op_check_fail_kind(bide_op *op, const char *what, const void *member)
+{
+    bide_failure_kind kind = *(const bide_failure_kind *)member;
+    (void)what;
+    if (kind != BIDE_FAILURE_FAILED && kind != BIDE_FAILURE_DISCONNECTED)
+        return invalid(op, "%d is not a kind of failure that a fail can report", (int)kind);
+    return BIDE_OK;
+}
+
 int bi_op_check_text(bide_op *op, const char *what, const void *member)
 {
     const bide_slice *text = member;
@@ -360,11 +369,13 @@ int bi_op_check_restore(const bide_options *options, bide_op *op)
     const bide_slice error = {job->last_error, job->last_error_size};
     const bide_slice result = {job->result, job->result_size};
     const bide_slice key = {job->key, job->key_size};
+    const bide_slice history = {job->history, job->history_size};
     TRY(bi_op_check_topic(op, NULL, &topic));
     TRY(bi_op_check_state(op, NULL, &job->state));
     TRY(bi_op_check_slice(op, "the body", &body));
     TRY(bi_op_check_slice(op, "last_error", &error));
     TRY(bi_op_check_slice(op, "the result", &result));
+    TRY(bi_op_check_slice(op, "the history", &history));
     TRY(bi_op_check_key(op, "the key", &key));
     TRY(bi_op_check_duration(op, "left_ms", &job->left_ms));
     BI_JOB_SCHEDULE(CHECK_FIELD)
@@ -380,6 +391,8 @@ int bi_op_check_restore(const bide_options *options, bide_op *op)
 
     if (job->key != NULL && job->key_size == 0)
         return invalid(op, "a key has 1 to %d bytes", BIDE_KEY_MAX);
+    if (!bi_job_history_is_valid(job->history, job->history_size))
+        return invalid(op, "the history is malformed");
     if (job->state == BIDE_STATE_DONE && job->left_ms == 0)
         return invalid(op, "the retention of this result is over");
 

@@ -59,11 +59,13 @@
     FIELD(codec, OFFSET(member), OFFSET(member##_size), OFFSET(bufs_[buf_index]), 0, NULL)
 #define PART(member, buf_index)    PART_AS(part, member, buf_index)
 #define PAYLOAD(member, buf_index) PART_AS(payload, member, buf_index)
-#define INNER(member, of)          FIELD(struct, OFFSET(member), 0, 0, 0, &(of))
-#define POINTED(member, of)        FIELD(pointed, OFFSET(member), 0, 0, 0, &(of))
-#define RESTORED(member, of)       FIELD(restored, OFFSET(member), 0, 0, 0, &(of))
-#define SPACE(member, of)          FIELD(space, OFFSET(member), 0, 0, 0, &(of))
-#define ONE(member, of)            FIELD(one, OFFSET(member), 0, 0, 0, &(of))
+#define LOG(member, unused) \
+    FIELD(part, OFFSET(member), OFFSET(member##_size), OFFSET(member##_buf_), 0, NULL)
+#define INNER(member, of)    FIELD(struct, OFFSET(member), 0, 0, 0, &(of))
+#define POINTED(member, of)  FIELD(pointed, OFFSET(member), 0, 0, 0, &(of))
+#define RESTORED(member, of) FIELD(restored, OFFSET(member), 0, 0, 0, &(of))
+#define SPACE(member, of)    FIELD(space, OFFSET(member), 0, 0, 0, &(of))
+#define ONE(member, of)      FIELD(one, OFFSET(member), 0, 0, 0, &(of))
 /* NOLINTBEGIN(bugprone-macro-parentheses): args is a member */
 #define ITEMS(args, of) \
     FIELD(items, OFFSET(args.items), OFFSET(args.count), 0, BIDE_BATCH_JOBS, &(of))
@@ -135,7 +137,8 @@ LAYOUT(job, .clear = clear_job, FIELDS(
     U32S(reserves, touches, COUNTER_COUNT),
     BI_JOB_TEXTS(JOB_BYTES)
     BI_JOB_FLAGS(JOB_FIELD)
-    BI_JOB_EXT(JOB_FIELD)));
+    BI_JOB_EXT(JOB_FIELD)
+    BI_JOB_LOG(JOB_BYTES)));
 #undef STRUCT
 
 #define STRUCT bide_counts
@@ -312,9 +315,10 @@ static void undo_list(bide_op *op)
     ARGS(ID(release.id), U64(release.token), I64(release.priority), I64(release.delay_ms))
 #define ROW_FAIL \
     RULES(RULE(slice, "the error text", fail.error), \
-          RULE(duration_or_keep, "retry_in_ms", fail.retry_in_ms)), \
+          RULE(duration_or_keep, "retry_in_ms", fail.retry_in_ms), \
+          RULE(fail_kind, NULL, fail.kind)), \
     FLAGS(0), \
-    ARGS(ID(fail.id), U64(fail.token), SLICE(fail.error), I64(fail.retry_in_ms)), \
+    ARGS(ID(fail.id), U64(fail.token), SLICE(fail.error), I64(fail.retry_in_ms), ENUM(fail.kind)), \
     OK(ENUM(fail.state), I64(fail.delay_ms))
 #define ROW_BURY \
     RULES(RULE(slice, "the reason", bury.reason), \

@@ -87,8 +87,8 @@ typedef int op_rule_check(bide_op *op, const char *what, const void *member);
 op_rule_check bi_op_check_topic, bi_op_check_any_topic, bi_op_check_slice, bi_op_check_key,
     bi_op_check_duration, bi_op_check_duration_or_keep, bi_op_check_duration_or_forever,
     bi_op_check_priority, bi_op_check_pointer, bi_op_check_count, bi_op_check_event_count,
-    bi_op_check_state, bi_op_check_any_state, bi_op_check_state_set, bi_op_check_text,
-    bi_op_check_cursor;
+    bi_op_check_state, bi_op_check_any_state, bi_op_check_state_set, bi_op_check_fail_kind,
+    bi_op_check_text, bi_op_check_cursor;
 
 /* The checks of all arguments that the rules do not cover. */
 typedef int op_check(const bide_options *options, bide_op *op);

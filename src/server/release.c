@@ -189,7 +189,8 @@ static void submit(struct server *server, struct deferred_release lease)
         release->op.fail = (bide_fail_args){.id = lease.id,
                                             .token = lease.token,
                                             .error = {"the connection was lost", 23},
-                                            .retry_in_ms = BIDE_KEEP};
+                                            .retry_in_ms = BIDE_KEEP,
+                                            .kind = BIDE_FAILURE_DISCONNECTED};
     else
         release->op.lease = (bide_lease_args){lease.id, lease.token};
 

@@ -42,7 +42,8 @@
     X(INTEGER, token)      \
     X(INTEGER, lease)      \
     X(TEXT, last_error)    \
-    X(BLOB, result)
+    X(BLOB, result)        \
+    X(BLOB, history)
 
 /* Their index in a row that is read; plus one, their parameter number in a statement. */
 enum column {
@@ -187,7 +188,8 @@ static bool bind_ext(sqlite3_stmt *stmt, const struct bi_image *image)
 
     return bind_buf(stmt, AT_key, image->key, false) &&
            bind_buf(stmt, AT_last_error, image->last_error, true) &&
-           bind_buf(stmt, AT_result, image->result, false);
+           bind_buf(stmt, AT_result, image->result, false) &&
+           bind_buf(stmt, AT_history, image->history, false);
 }
 
 /* Inserts a job, or updates all of it but the body. */
@@ -344,6 +346,11 @@ static const char *read_ext(sqlite3_stmt *row, struct bi_image *image)
 
     if (sqlite3_column_bytes(row, AT_key) > BIDE_KEY_MAX)
         return "the key is too long";
+    /* NULL also without memory, which read_row() finds. */
+    const void *history = sqlite3_column_blob(row, AT_history);
+    size_t size = history == NULL ? 0 : (size_t)sqlite3_column_bytes(row, AT_history);
+    if (!bi_job_history_is_valid(history, size))
+        return "the history is malformed";
     return NULL;
 }
 
@@ -384,7 +391,8 @@ static int read_row(sqlite3_stmt *row, struct bi_image *image, const char **dama
     if (*damage == NULL && !image->plain &&
         !(column_buf(row, AT_key, &image->key) &&
           column_buf(row, AT_last_error, &image->last_error) &&
-          column_buf(row, AT_result, &image->result)))
+          column_buf(row, AT_result, &image->result) &&
+          column_buf(row, AT_history, &image->history)))
         code = BIDE_ENOMEM;
     if (code == BIDE_OK && *damage == NULL)
         code = read_inline_body(row, image);
@@ -461,7 +469,8 @@ void bi_sqlite_read_body(struct connection *reader, struct store_body_request *r
 
 /* ---- comparing ---- */
 
-#define EQUAL(kind, name) &&a->name == b->name
+#define EQUAL(kind, name)                  &&a->name == b->name
+#define EQUAL_BUF(kind, name, least, most) &&bi_buf_equal(a->name, b->name)
 
 /* The body is not compared: it never changes after the insert. */
 static bool equal_images(const struct bi_image *a, const struct bi_image *b)
@@ -471,8 +480,7 @@ static bool equal_images(const struct bi_image *a, const struct bi_image *b)
     return equal && a->state == b->state && a->priority == b->priority && a->ttr == b->ttr &&
            a->due == b->due && a->created == b->created && a->since == b->since &&
            a->bury_order == b->bury_order && a->token == b->token && a->lease == b->lease &&
-           strcmp(a->topic, b->topic) == 0 && bi_buf_equal(a->key, b->key) &&
-           bi_buf_equal(a->last_error, b->last_error) && bi_buf_equal(a->result, b->result);
+           strcmp(a->topic, b->topic) == 0 BI_JOB_IMAGE_BUFS(EQUAL_BUF);
 }
 
 /* Returns 1, 0, or -1 if the file cannot be read. */

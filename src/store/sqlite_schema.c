@@ -72,8 +72,12 @@ static const char migration_2[] = "ALTER TABLE job ADD COLUMN token INTEGER;"
                                   "ALTER TABLE damaged ADD COLUMN token;"
                                   "ALTER TABLE damaged ADD COLUMN lease;";
 
+/* The last failures of a job, encoded by op/job_history.h. */
+static const char migration_3[] = "ALTER TABLE job ADD COLUMN history BLOB;"
+                                  "ALTER TABLE damaged ADD COLUMN history;";
+
 /* migrations[n] turns version n into version n + 1; 0 is an empty file. */
-static const char *const migrations[] = {migration_1, migration_2};
+static const char *const migrations[] = {migration_1, migration_2, migration_3};
 
 #define VERSION ((int)(sizeof(migrations) / sizeof(migrations[0])))
 

@@ -610,6 +610,37 @@ static void texts_of_a_job_break_no_line(void)
     OK(bide_bury(queue, id, 0, BIDE_KEEP, "two\nlines"));
     OK(bide_close(queue));
     HAS(run_expect(0, "job", id_text(id))->out, "last error       two\\nlines\n");
+    HAS(run_expect(0, "job", id_text(id))->out, ", attempt 0 was buried: two\\nlines\n");
+}
+
+static void a_job_shows_its_last_failures(void)
+{
+    uint64_t id = put_job("email", "hello");
+    LACKS(run_expect(0, "job", id_text(id))->out, "history");
+    if (is_plain())
+        return;
+    bide *queue = open_test_queue();
+    for (int i = 0; i < 2; i++) {
+        bide_job job = {0};
+        OK(bide_reserve_job(queue, id, &job));
+        OK(bide_fail(queue, id, job.token, i == 0 ? "no route" : NULL, 0, NULL, NULL));
+        bide_job_clear(&job);
+    }
+    OK(bide_close(queue));
+
+    struct child *child = run_expect(0, "job", id_text(id));
+    HAS(child->out, ", attempt 1 failed: no route\nhistory          ");
+    HAS(child->out, ", attempt 2 failed\n");
+    json_t *history =
+        json_object_get(json_at(run_expect(0, "job", id_text(id), "--json")->out, 0), "history");
+    EQ(json_array_size(history), 2);
+    const json_t *first = json_array_get(history, 0), *second = json_array_get(history, 1);
+    EQ(number_in(first, "attempt"), 1);
+    TEXT(text_in(first, "kind"), strlen(text_in(first, "kind")), "failed");
+    TEXT(text_in(first, "error"), strlen(text_in(first, "error")), "no route");
+    EQ(number_in(second, "attempt"), 2);
+    CHECK(number_in(second, "at_ms") >= number_in(first, "at_ms"));
+    CHECK(json_object_get(second, "error") == NULL);
 }
 
 /* ---- readers that go away ---- */
@@ -656,6 +687,7 @@ static const struct test tests[] = {
     TEST(a_delayed_job_shows_when_it_is_due),
     TEST(unknown_ids_do_not_hide_other_jobs),
     TEST(texts_of_a_job_break_no_line),
+    TEST(a_job_shows_its_last_failures),
     TEST(a_list_ends_when_its_pipe_is_closed),
 };
 

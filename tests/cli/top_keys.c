@@ -239,6 +239,7 @@ static void jobs_are_listed_by_state(void)
     pane_keys("Enter");
     SHOWS("last error: 10 bytes");
     SHOWS("it was bad");
+    SHOWS("attempt 0 was buried: 10 bytes");
     pane_keys("q q");
     SHOWS("bide top");
     pane_quit();

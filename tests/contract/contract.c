@@ -10,7 +10,7 @@ static const struct theme *const all_themes[] = {
     &threads_theme,   &thread_cancel_theme, &open_theme,      &bad_put_theme,  &bad_topic_theme,
     &bad_time_theme,  &bad_call_theme,      &bad_lease_theme, &bad_list_theme, &limits_theme,
     &hostile_theme,   &chaos_theme,         &shutdown_theme,  &fuzz_theme,     &storage_calls_theme,
-    &reconnect_theme, &optionsize_theme,
+    &reconnect_theme, &optionsize_theme,    &history_theme,
 };
 
 /* What is promised of queues that are closed and opened again. */

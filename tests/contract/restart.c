@@ -193,6 +193,10 @@ static void expired_lease_is_still_counted(void)
     EQ(stat_job(queue, id)->timeouts, 1);
     EQ(stat_job(queue, id)->reserves, 1);
     EQ(stat_job(queue, id)->state, BIDE_STATE_READY);
+    bide_failure failure;
+    EQ(bide_job_history(stat_job(queue, id), &failure, 1), 1);
+    EQ(failure.kind, BIDE_FAILURE_TIMED_OUT);
+    EQ(failure.attempt, 1);
 }
 
 static void extreme_numbers_and_texts_are_restored(void)

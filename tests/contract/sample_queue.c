@@ -128,6 +128,8 @@ void same_job(struct where at, const bide_job *now, const bide_job *then, int64_
     same_bytes(at, now->result, now->result_size, then->result, then->result_size, "job.result");
     same_bytes(at, now->last_error, now->last_error_size, then->last_error, then->last_error_size,
                "job.last_error");
+    same_bytes(at, now->history, now->history_size, then->history, then->history_size,
+               "job.history");
     same_bytes(at, now->progress, now->progress_size, then->progress, then->progress_size,
                "job.progress");
 }

@@ -136,6 +136,9 @@ static void invalid_rows_are_quarantined(void)
         "ttr=-5",         "ttr=NULL",
         "body_size=-1",   "body_size=99999999999",
         "max_retries=-7", "max_retries=2147483648",
+        "history=x'00'",  "history=x'05000000000000000100000000000000'", /* kind 5 */
+        "history='text'", "history=zeroblob(16 * 11)",                   /* eleven failures */
+        "history=5",      "history=x'00000000000000000100000000000500'", /* cut off */
     };
     try_rows(changes, COUNT(changes));
 }

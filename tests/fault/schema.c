@@ -245,8 +245,55 @@ static void a_file_of_version_2_has_every_lease(void)
     OK(bide_close(queue));
 }
 
+/* ---- version 3 ---- */
+
+static void check_failure(const bide_failure *failure, bide_failure_kind kind, uint32_t attempt,
+                          int64_t at_ms, const char *error)
+{
+    EQ(failure->kind, kind);
+    EQ(failure->attempt, attempt);
+    EQ(failure->at_ms, at_ms);
+    TEXT(failure->error.data, failure->error.size, error);
+}
+
+static void check_histories(bide *queue)
+{
+    bide_failure failures[BIDE_HISTORY_MAX];
+    bide_job job;
+    OK(bide_job_stats(queue, 1, &job));
+    CHECK(job.history == NULL);
+    bide_job_clear(&job);
+    OK(bide_job_stats(queue, 12, &job));
+    EQ(bide_job_history(&job, failures, BIDE_HISTORY_MAX), 1);
+    check_failure(&failures[0], BIDE_FAILURE_RESTARTED, 1, CREATED + 400,
+                  "the queue was restarted while the job was reserved");
+    bide_job_clear(&job);
+    OK(bide_job_stats(queue, 14, &job));
+    EQ(bide_job_history(&job, failures, BIDE_HISTORY_MAX), 3);
+    check_failure(&failures[0], BIDE_FAILURE_FAILED, 1, CREATED + 100, "broke");
+    check_failure(&failures[1], BIDE_FAILURE_TIMED_OUT, 2, CREATED + 200, "ttr ran out");
+    check_failure(&failures[2], BIDE_FAILURE_BURIED, 3, CREATED + 300, "");
+    TEXT(failures[2].holder.data, failures[2].holder.size, "worker-7");
+    bide_job_clear(&job);
+}
+
+static void a_file_of_version_3_has_every_history(void)
+{
+    bide_recovery recovery = {.failed = 9};
+    build("schema-3.sql");
+    bide *queue = open_url_at(HERE, url_of("jobs.db", ""), &recovery);
+    EQ(recovery.failed, 0);
+    check_histories(queue);
+    OK(bide_kick_job(queue, 14));
+    OK(bide_close(queue));
+    queue = open_jobs("");
+    check_histories(queue);
+    OK(bide_close(queue));
+}
+
 static const struct test tests[] = {
     TEST(a_file_of_version_1_has_every_job),
     TEST(a_file_of_version_2_has_every_lease),
+    TEST(a_file_of_version_3_has_every_history),
 };
 const struct theme schema_theme = {"schema", tests, COUNT(tests)};

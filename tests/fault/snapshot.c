@@ -32,6 +32,7 @@ static struct job_snapshot snapshot_job(const bide_job *job)
         .key = hash_of(job->key, job->key_size),
         .result = hash_of(job->result, job->result_size),
         .last_error = hash_of(job->last_error, job->last_error_size),
+        .history = hash_of(job->history, job->history_size),
         .ttr_ms = job->ttr_ms,
         .run_at_ms = job->state == BIDE_STATE_DELAYED ? job->run_at_ms : 0,
         .retain_ms = job->retain_ms,
@@ -111,6 +112,7 @@ static void expect_restart(struct job_snapshot *job, const struct job_snapshot *
         return;
     job->failures++;
     job->last_error = after->last_error;
+    job->history = after->history;
     job->run_at_ms = after->run_at_ms;
     job->state = BIDE_STATE_DELAYED;
     if (job->failures > (uint32_t)job->max_retries) {
@@ -133,6 +135,7 @@ static const char *difference(const struct job_snapshot *a, const struct job_sna
         {a->key == b->key, "key"},
         {a->result == b->result, "result"},
         {a->last_error == b->last_error, "last_error"},
+        {a->history == b->history, "history"},
         {a->ttr_ms == b->ttr_ms, "ttr"},
         {apart <= DUE_SLACK_MS && apart >= -DUE_SLACK_MS, "run_at"},
         {a->retain_ms == b->retain_ms, "retain"},

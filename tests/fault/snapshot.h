@@ -19,7 +19,7 @@ struct job_snapshot {
     bide_state state;
     uint32_t priority;
     size_t body_size;
-    uint64_t body, key, result, last_error; /* hashes; 0: none */
+    uint64_t body, key, result, last_error, history; /* hashes; 0: none */
     int64_t ttr_ms, run_at_ms, retain_ms;
     int32_t max_retries;
     uint32_t failures, fails, releases, buries, kicks;

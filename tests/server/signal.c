@@ -57,6 +57,35 @@ static void shutdown_does_not_count_as_failure_of_held_jobs(void)
     stop(bided);
 }
 
+/* What ended each attempt is in the history: a lost connection, and then a crash of the server. */
+static void history_has_the_lost_connection_and_the_crash(void)
+{
+    struct bided *bided = serve("--listen=0", "-b", folder_of("jobs"));
+    int fd = connect_tcp(port_of(bided, "127.0.0.1"));
+    ask(fd, "put 0 0 100 1 retries=1 backoff=1ms\r\na\r\n", "INSERTED 1\r\n");
+    ask(fd, "reserve\r\n", "RESERVED 1 1\r\na\r\n");
+    close(fd);
+    fd = connect_tcp(port_of(bided, "127.0.0.1"));
+    ask(fd, "reserve\r\n", "RESERVED 1 1\r\na\r\n");
+    kill(bided->pid, SIGKILL);
+    await_end(bided, 256 + SIGKILL);
+    bided = serve("--listen=0", "-b", folder_of("jobs"));
+
+    bide *queue = open_at(bided);
+    bide_failure failures[BIDE_HISTORY_MAX];
+    bide_job job = {0};
+    OK(bide_job_stats(queue, 1, &job));
+    EQ(job.state, BIDE_STATE_BURIED);
+    EQ(bide_job_history(&job, failures, BIDE_HISTORY_MAX), 2);
+    EQ(failures[0].kind, BIDE_FAILURE_DISCONNECTED);
+    EQ(failures[0].attempt, 1);
+    EQ(failures[1].kind, BIDE_FAILURE_RESTARTED);
+    EQ(failures[1].attempt, 2);
+    bide_job_clear(&job);
+    OK(bide_close(queue));
+    stop(bided);
+}
+
 /* The lease is not the connection's: it outlives an orderly stop. One failure would bury the job: a
  * stop is none, a bad end is. */
 static void shutdown_does_not_count_as_failure_of_jobs_held_by_token(void)
@@ -194,6 +223,7 @@ static const struct test tests[] = {
     TEST(sigterm_and_sigint_stop_with_exit_0),
     TEST(shutdown_releases_held_jobs),
     TEST(shutdown_does_not_count_as_failure_of_held_jobs),
+    TEST(history_has_the_lost_connection_and_the_crash),
     TEST(shutdown_does_not_count_as_failure_of_jobs_held_by_token),
     TEST(shutdown_under_load_loses_no_reply),
     TEST(waiting_client_does_not_delay_shutdown),

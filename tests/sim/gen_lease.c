@@ -145,6 +145,8 @@ void sim_gen_fail(struct sim *sim, struct sim_op *sop)
 {
     pick_lease(sim, &sop->op.fail.id, &sop->op.fail.token);
     sop->op.fail.error = sim_pick_text(sim, sop->bytes[0], 63);
+    if (rng_one_in(&sim->rng, 4))
+        sop->op.fail.kind = BIDE_FAILURE_DISCONNECTED;
     sop->op.fail.retry_in_ms = BIDE_KEEP;
     if (rng_one_in(&sim->rng, 3))
         sop->op.fail.retry_in_ms = rng_one_in(&sim->rng, 3) ? 0 : sim_pick_ms(sim);

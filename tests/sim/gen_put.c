@@ -109,6 +109,21 @@ static void pick_history(struct sim *sim, bide_job *job)
     job->done_ms = pick_moment(sim);
 }
 
+static void pick_failures(struct sim *sim, struct sim_op *sop, bide_job *job)
+{
+    job->history = sop->history;
+    for (int i = (int)rng_below(&sim->rng, SIM_RESTORED_FAILURES + 1); i > 0; i--) {
+        char text[SIM_TEXT];
+        const bide_failure failure = {
+            .kind = (bide_failure_kind)rng_below(&sim->rng, BIDE_FAILURE_KINDS),
+            .attempt = (uint32_t)rng_below(&sim->rng, 9),
+            .at_ms = pick_moment(sim),
+            .error = sim_pick_text(sim, text, 63),
+        };
+        job->history_size += bi_job_history_encode(&failure, sop->history + job->history_size);
+    }
+}
+
 static void pick_restored_texts(struct sim *sim, struct sim_op *sop, bide_job *job)
 {
     bide_slice text = sim_pick_text(sim, sop->bytes[0], rng_one_in(&sim->rng, 10) ? 60 : 16);
@@ -153,6 +168,7 @@ void sim_gen_restore_as(struct sim *sim, struct sim_op *sop, int name, bide_stat
     job->retain_ms = rng_one_in(rng, 2) ? sim_pick_ms(sim) : 0;
     pick_history(sim, job);
     pick_restored_texts(sim, sop, job);
+    pick_failures(sim, sop, job);
     sop->op.restore.job = job;
 }
 

@@ -207,7 +207,7 @@ bool sim_must_wait(const struct sim *sim, const struct sim_op *sop)
 static void drop_rows(struct sim_loading *loading)
 {
     for (size_t i = loading->row; i < loading->row_count; i++)
-        sim_store_unref(&loading->rows[i]);
+        bi_image_unref(&loading->rows[i]);
     loading->row = loading->row_count = 0;
 }
 
@@ -221,7 +221,7 @@ static bool read_rows(struct sim *sim)
         const struct bi_image *image = &sim->store.jobs[i];
         if (image->id <= loading->after || image->id >= loading->below)
             continue;
-        sim_store_ref(image);
+        bi_image_ref(image);
         loading->rows[loading->row_count++] = *image;
     }
     return loading->row_count != 0;
@@ -246,7 +246,7 @@ static void load_some(struct sim *sim)
     for (uint64_t left = rng_below(&sim->rng, 5); left > 0 && loading->row < loading->row_count;
          left--) {
         load_row(sim, &loading->rows[loading->row]);
-        sim_store_unref(&loading->rows[loading->row++]);
+        bi_image_unref(&loading->rows[loading->row++]);
     }
     learn(sim);
 }

@@ -20,6 +20,13 @@ struct mtext {
     char bytes[SIM_TEXT];
 };
 
+struct mfailure {
+    bide_failure_kind kind;
+    uint32_t attempt;
+    int64_t at_ms;
+    struct mtext error;
+};
+
 struct mundo;
 
 struct mjob {
@@ -69,17 +76,22 @@ struct mjob {
 
     struct mtext body, last_error, result, progress;
     bool has_error, has_result, has_progress;
+    struct mfailure history[BIDE_HISTORY_MAX]; /* oldest first */
+    size_t history_count;
 
     uint64_t batch;     /* the last batch that it was changed in */
     uint64_t sealed;    /* the last one that was seen to have it */
     struct mundo *undo; /* oldest first: one for each batch that is not committed */
 };
 
-/* How many bytes of body, error text and result a snapshot shows. */
+/* How many bytes of body, error text, result and history a snapshot shows. */
 static inline uint64_t model_shown_size(const struct mjob *job, bool with_body)
 {
-    return (with_body ? job->body.size : 0) + (job->has_error ? job->last_error.size : 0) +
-           (job->has_result ? job->result.size : 0);
+    uint64_t size = (with_body ? job->body.size : 0) + (job->has_error ? job->last_error.size : 0) +
+                    (job->has_result ? job->result.size : 0);
+    for (size_t i = 0; i < job->history_count; i++)
+        size += 16 + job->history[i].error.size;
+    return size;
 }
 
 struct mundo {
@@ -317,6 +329,12 @@ void model_enter_buried(struct model *m, struct mjob *job);
 /* Ready now, or delayed on the boot-time clock. */
 void model_requeue(struct model *m, struct mjob *job, int64_t delay_ms);
 void model_set_error(struct model *m, struct mjob *job, bide_slice text);
+/* Adds a failure to the history; without the oldest if there are too many. */
+void model_add_failure(struct model *m, struct mjob *job, bide_failure_kind kind, bide_slice text);
+/* The history as the bytes say. */
+void model_set_history(struct mjob *job, const void *data, size_t size);
+void model_compare_history(struct model *m, const char *what, const struct mjob *job,
+                           const void *data, size_t size);
 
 /* ---- model_admin.c ---- */
 model_handler model_kick, model_kick_job, model_update, model_cancel, model_purge;

@@ -132,6 +132,7 @@ static void bury_unreadable(struct model *m, struct mjob *job, const char *reaso
     }
     model_change(m, job);
     model_set_error(m, job, sim_slice(reason));
+    model_add_failure(m, job, BIDE_FAILURE_BURIED, sim_slice(reason));
     model_enter_buried(m, job);
 }
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "model.h"
 
+#include <string.h>
+
 int model_lease(struct model *m, uint64_t id, uint64_t token, int who, struct mjob **job)
 {
     *job = model_find(m, id);
@@ -25,6 +27,61 @@ void model_set_error(struct model *m, struct mjob *job, bide_slice text)
     job->has_error = true;
     model_set_text(&job->last_error, text.data, text.size < most ? text.size : most);
 }
+
+/* ---- the history ---- */
+
+static void append_failure(struct mjob *job, const bide_failure *failure, size_t most)
+{
+    if (job->history_count == BIDE_HISTORY_MAX) {
+        job->history_count--;
+        memmove(&job->history[0], &job->history[1], job->history_count * sizeof job->history[0]);
+    }
+    struct mfailure *last = &job->history[job->history_count++];
+    last->kind = failure->kind;
+    last->attempt = failure->attempt;
+    last->at_ms = failure->at_ms;
+    model_set_text(&last->error, failure->error.data,
+                   failure->error.size < most ? failure->error.size : most);
+}
+
+void model_add_failure(struct model *m, struct mjob *job, bide_failure_kind kind, bide_slice text)
+{
+    const bide_failure failure = {.kind = kind,
+                                  .attempt = job->reserves,
+                                  .at_ms = m->now.wall < 0 ? 0 : m->now.wall / US_PER_MS,
+                                  .error = text};
+    append_failure(job, &failure, m->sim->options.limits.max_error_size);
+}
+
+void model_set_history(struct mjob *job, const void *data, size_t size)
+{
+    const bide_job shown = {.history = data, .history_size = size};
+    bide_failure failures[BIDE_HISTORY_MAX];
+    size_t count = bide_job_history(&shown, failures, BIDE_HISTORY_MAX);
+    job->history_count = 0;
+    for (size_t i = 0; i < count; i++)
+        append_failure(job, &failures[i], SIM_TEXT);
+}
+
+void model_compare_history(struct model *m, const char *what, const struct mjob *job,
+                           const void *data, size_t size)
+{
+    const bide_job shown = {.history = data, .history_size = size};
+    bide_failure failures[BIDE_HISTORY_MAX];
+    size_t count = bide_job_history(&shown, failures, BIDE_HISTORY_MAX);
+    expect(m->sim, what, (int64_t)job->history_count, (int64_t)count);
+    expect_true(m->sim, (data != NULL) == (count > 0), "an empty history is not none");
+    for (size_t i = 0; i < count; i++) {
+        const struct mfailure *want = &job->history[i];
+        expect(m->sim, "kind of a failure", want->kind, failures[i].kind);
+        expect(m->sim, "attempt of a failure", want->attempt, failures[i].attempt);
+        expect(m->sim, "time of a failure", want->at_ms, failures[i].at_ms);
+        expect_bytes(m->sim, "text of a failure", want->error.bytes, want->error.size,
+                     failures[i].error.data, failures[i].error.size);
+    }
+}
+
+/* ---- where a job goes ---- */
 
 void model_requeue(struct model *m, struct mjob *job, int64_t delay_ms)
 {
@@ -103,7 +160,10 @@ void model_end_of_lease(struct model *m, struct mjob *job)
     if (job->cancel_wanted) {
         model_event(m, job, BIDE_EVENT_TIMED_OUT, BIDE_STATE_GONE);
         model_delete_job(m, job);
-    } else if (job->max_retries < 0) {
+        return;
+    }
+    model_add_failure(m, job, BIDE_FAILURE_TIMED_OUT, sim_slice("ttr ran out"));
+    if (job->max_retries < 0) {
         model_requeue(m, job, 0);
         model_event(m, job, BIDE_EVENT_TIMED_OUT, BIDE_STATE_READY);
     } else {
@@ -245,6 +305,7 @@ void model_fail(struct model *m, struct sim_op *sop)
     job->failures++;
     MODEL_COUNT(m, job->name, fails);
     model_set_error(m, job, op->fail.error);
+    model_add_failure(m, job, op->fail.kind, op->fail.error);
     fail_to(m, job, op->fail.retry_in_ms);
     compare_fail(m, job, op);
 }
@@ -267,6 +328,7 @@ void model_bury(struct model *m, struct sim_op *sop)
     if (op->bury.priority != BIDE_KEEP)
         job->priority = (uint32_t)op->bury.priority;
     model_set_error(m, job, op->bury.reason);
+    model_add_failure(m, job, BIDE_FAILURE_BURIED, op->bury.reason);
     model_enter_buried(m, job);
 }
 

@@ -82,7 +82,9 @@ static void load_started(struct model *m, struct mjob *job)
     job->timeouts++;
     job->failures++;
     MODEL_COUNT(m, job->name, timeouts);
-    model_set_error(m, job, sim_slice("the queue was restarted while the job was reserved"));
+    bide_slice reason = sim_slice("the queue was restarted while the job was reserved");
+    model_set_error(m, job, reason);
+    model_add_failure(m, job, BIDE_FAILURE_RESTARTED, reason);
     model_retry(m, job, BIDE_EVENT_TIMED_OUT);
 }
 
@@ -132,6 +134,7 @@ void model_load(struct model *m, const struct bi_image *image)
     load_text(&job->body, &has, image->body);
     load_text(&job->last_error, &job->has_error, image->last_error);
     load_text(&job->result, &job->has_result, image->result);
+    model_set_history(job, bide_buf_data(image->history), bide_buf_size(image->history));
     if (image->key != NULL)
         job->key = sim_key_of(
             (bide_slice){.data = bide_buf_data(image->key), .size = bide_buf_size(image->key)});

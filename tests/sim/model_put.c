@@ -218,6 +218,7 @@ static void restore_texts(struct model *m, struct mjob *job, const bide_job *fro
     job->has_result = from->state == BIDE_STATE_DONE && from->result_size != 0;
     if (job->has_result)
         model_set_text(&job->result, from->result, from->result_size);
+    model_set_history(job, from->history, from->history_size);
 }
 
 static void restore_state(struct model *m, struct mjob *job, const bide_job *from)

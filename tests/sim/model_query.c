@@ -56,6 +56,7 @@ static void compare_texts(struct model *m, const struct mjob *job, const bide_jo
     expect(sim, "has an error", job->has_error, got->last_error != NULL);
     expect_bytes(sim, "last_error", job->last_error.bytes,
                  job->has_error ? job->last_error.size : 0, got->last_error, got->last_error_size);
+    model_compare_history(m, "failures in the history", job, got->history, got->history_size);
     expect_bytes(sim, "result", job->result.bytes, job->has_result ? job->result.size : 0,
                  got->result, got->result_size);
     expect_bytes(sim, "progress", job->progress.bytes, job->has_progress ? job->progress.size : 0,

@@ -107,6 +107,8 @@ static void compare_image(struct model *m, const struct mjob *job, const struct 
     if (with_body)
         compare_buf(m, "stored body", true, &job->body, image->body);
     compare_buf(m, "stored error", job->has_error, &job->last_error, image->last_error);
+    model_compare_history(m, "stored failures", job, bide_buf_data(image->history),
+                          bide_buf_size(image->history));
     compare_buf(m, "stored result", job->has_result, &job->result, image->result);
     expect_bytes(m->sim, "stored key", key, strlen(key),
                  image->key ? bide_buf_data(image->key) : NULL,

@@ -20,15 +20,16 @@
 
 #include <setjmp.h>
 
-#define SIM_TEXT      64 /* the most bytes of a body, result or text here */
-#define SIM_ITEMS     8  /* the most items, jobs and events of one op */
-#define SIM_TOPICS    4  /* the most topics of one reserve */
-#define SIM_NAMES     12 /* topics there are */
-#define SIM_KEYS      6  /* keys there are */
-#define SIM_PAGE      40 /* jobs and topics in the pages of a full comparison */
-#define SIM_ROWS      12 /* rows that are read at a time */
-#define SIM_LISTINGS  3
-#define SIM_COMPLETED 256 /* completions in one step */
+#define SIM_TEXT              64 /* the most bytes of a body, result or text here */
+#define SIM_RESTORED_FAILURES 3  /* the most failures of a job that is not an exported one */
+#define SIM_ITEMS             8  /* the most items, jobs and events of one op */
+#define SIM_TOPICS            4  /* the most topics of one reserve */
+#define SIM_NAMES             12 /* topics there are */
+#define SIM_KEYS              6  /* keys there are */
+#define SIM_PAGE              40 /* jobs and topics in the pages of a full comparison */
+#define SIM_ROWS              12 /* rows that are read at a time */
+#define SIM_LISTINGS          3
+#define SIM_COMPLETED         256 /* completions in one step */
 
 #define US_PER_MS INT64_C(1000)
 
@@ -95,6 +96,7 @@ struct sim_op {
     bide_job jobs[SIM_ITEMS];
     bide_event events[SIM_ITEMS];
     bide_job restored;
+    unsigned char history[SIM_RESTORED_FAILURES * (BI_JOB_HISTORY_HEADER + SIM_TEXT)];
 };
 
 struct sim_ops {
@@ -308,8 +310,6 @@ void sim_store_done(struct sim_store *store);
 /* NULL if it has none. */
 const struct bi_image *sim_store_find(const struct sim_store *store, uint64_t id);
 /* The references of an image. */
-void sim_store_ref(const struct bi_image *image);
-void sim_store_unref(const struct bi_image *image);
 
 /* Gives the answer of an op that has completed, now or when its batch is stored. */
 void sim_answer(struct sim *sim, struct sim_op *sop);

@@ -4,22 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-void sim_store_ref(const struct bi_image *image)
-{
-    bide_buf_ref(image->body);
-    bide_buf_ref(image->key);
-    bide_buf_ref(image->last_error);
-    bide_buf_ref(image->result);
-}
-
-void sim_store_unref(const struct bi_image *image)
-{
-    bide_buf_unref(image->body);
-    bide_buf_unref(image->key);
-    bide_buf_unref(image->last_error);
-    bide_buf_unref(image->result);
-}
-
 static size_t place_of(const struct sim_store *store, uint64_t id)
 {
     size_t first = 0;
@@ -47,7 +31,7 @@ static void insert(struct sim_store *store, const struct bi_image *image)
     memmove(&store->jobs[at + 1], &store->jobs[at], (store->count - at) * sizeof *image);
     store->jobs[at] = *image;
     store->count++;
-    sim_store_ref(image);
+    bi_image_ref(image);
 }
 
 static void update(struct sim_store *store, const struct bi_image *image)
@@ -55,8 +39,8 @@ static void update(struct sim_store *store, const struct bi_image *image)
     struct bi_image *stored = &store->jobs[place_of(store, image->id)];
     bide_buf *body = stored->body;
     bide_buf_ref(body);
-    sim_store_unref(stored);
-    sim_store_ref(image);
+    bi_image_unref(stored);
+    bi_image_ref(image);
     *stored = *image;
     stored->body = body;
 }
@@ -64,7 +48,7 @@ static void update(struct sim_store *store, const struct bi_image *image)
 static void remove_job(struct sim_store *store, uint64_t id)
 {
     size_t at = place_of(store, id);
-    sim_store_unref(&store->jobs[at]);
+    bi_image_unref(&store->jobs[at]);
     store->count--;
     memmove(&store->jobs[at], &store->jobs[at + 1], (store->count - at) * sizeof store->jobs[0]);
 }
@@ -100,7 +84,7 @@ void sim_store_apply(struct sim_store *store, const struct bi_batch *batch)
 void sim_store_done(struct sim_store *store)
 {
     for (size_t i = 0; i < store->count; i++)
-        sim_store_unref(&store->jobs[i]);
+        bi_image_unref(&store->jobs[i]);
     free(store->jobs);
     memset(store, 0, sizeof *store);
 }

@@ -135,6 +135,9 @@ void last_error_at(struct where at, uint64_t id, const char *want)
     bide_job job = {0};
     check_code(at, bide_job_stats(queue, id, &job), BIDE_OK, "bide_job_stats()");
     check_text(at, job.last_error, job.last_error_size, want, "last_error");
+    bide_failure failure;
+    check_equal(at, (int64_t)bide_job_history(&job, &failure, 1), 1, "whether it has a history");
+    check_text(at, failure.error.data, failure.error.size, want, "the last failure");
     bide_job_clear(&job);
 }
 

@@ -51,27 +51,11 @@ void gate_await(struct fake_store *fake, enum fake_gate gate, unsigned arrived)
     pthread_mutex_unlock(&fake->lock);
 }
 
-static void fake_ref(const struct bi_image *image)
-{
-    bide_buf_ref(image->body);
-    bide_buf_ref(image->key);
-    bide_buf_ref(image->last_error);
-    bide_buf_ref(image->result);
-}
-
-static void fake_unref(const struct bi_image *image)
-{
-    bide_buf_unref(image->body);
-    bide_buf_unref(image->key);
-    bide_buf_unref(image->last_error);
-    bide_buf_unref(image->result);
-}
-
 void fake_drop(struct fake_store *fake, uint64_t id)
 {
     if (fake->rows[id] == NULL)
         return;
-    fake_unref(&fake->rows[id]->image);
+    bi_image_unref(&fake->rows[id]->image);
     free(fake->rows[id]);
     fake->rows[id] = NULL;
 }
@@ -88,7 +72,7 @@ static void fake_apply(struct fake_store *fake, const struct bi_record *record)
     }
     struct fake_row *row = calloc(1, sizeof(*row));
     row->image = *image;
-    fake_ref(image);
+    bi_image_ref(image);
     if (record->kind == BI_UPDATE)
         row->image.body = bide_buf_ref(fake->rows[image->id]->image.body);
     fake_drop(fake, image->id);
@@ -148,7 +132,7 @@ static int fake_count(struct store *store, uint64_t below, uint64_t *count, char
 /* Rows are copied out, because what visits them may lock the queue. */
 static struct fake_row fake_copy(const struct fake_row *row)
 {
-    fake_ref(&row->image);
+    bi_image_ref(&row->image);
     return *row;
 }
 
@@ -158,7 +142,7 @@ static int fake_visit(const struct fake_row *row, store_visit visit, void *ctx)
     struct bi_record record = {.kind = BI_INSERT, .image = row->image};
     record.image.body = NULL;
     int code = visit(ctx, &record, row->damage);
-    fake_unref(&row->image);
+    bi_image_unref(&row->image);
     return code;
 }
 

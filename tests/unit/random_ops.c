@@ -89,6 +89,7 @@ static void any_job_parts(bide_job *job)
     job->bufs_[2] = any_part(&error, &job->last_error_size);
     job->bufs_[3] = any_part(&job->result, &job->result_size);
     job->bufs_[4] = any_part(&progress, &job->progress_size);
+    job->history_buf_ = any_part(&job->history, &job->history_size);
     job->last_error = error;
     job->progress = progress;
     if (job->body == NULL)
@@ -300,7 +301,13 @@ static void any_plain(struct op_world *world, bide_op *op)
         op->release = (bide_release_args){any_u64(), any_u64(), any_i64(), any_i64()};
         break;
     case BIDE_OP_FAIL:
-        op->fail = (bide_fail_args){any_u64(), any_u64(), any_slice(), any_i64(), 0, 0};
+        op->fail = (bide_fail_args){any_u64(),
+                                    any_u64(),
+                                    any_slice(),
+                                    any_i64(),
+                                    0,
+                                    0,
+                                    (bide_failure_kind)below(BIDE_FAILURE_KINDS)};
         break;
     case BIDE_OP_BURY:
         op->bury = (bide_bury_args){any_u64(), any_u64(), any_i64(), any_slice()};
@@ -448,6 +455,7 @@ void same_job(const bide_job *a, const bide_job *b)
     SAME_TEXT(topic);
     SAME(body_size);
     SAME_PART(body), SAME_PART(key), SAME_PART(last_error), SAME_PART(result), SAME_PART(progress);
+    SAME_PART(history);
     SAME(ttr_ms), SAME(left_ms), SAME(age_ms), SAME(run_at_ms), SAME(run_at_wall);
     SAME(key_hold_retained), SAME(cancel_wanted), SAME(max_retries), SAME(failures);
     SAME(backoff_base_ms), SAME(backoff_max_ms), SAME(expires_at_ms), SAME(retain_ms);
@@ -531,6 +539,7 @@ static void same_plain(const bide_op *a, const bide_op *b)
         break;
     case BIDE_OP_FAIL:
         SAME(fail.id), SAME(fail.token), SAME_SLICE(fail.error), SAME(fail.retry_in_ms);
+        SAME(fail.kind);
         break;
     case BIDE_OP_BURY:
         SAME(bury.id), SAME(bury.token), SAME(bury.priority), SAME_SLICE(bury.reason);

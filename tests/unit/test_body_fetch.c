@@ -51,6 +51,10 @@ static void assert_buried(uint64_t id)
     assert_true(look(&w, id, &job));
     assert_int_equal(job.state, BIDE_STATE_BURIED);
     assert_string_equal(job.last_error, "the page is torn");
+    bide_failure failure;
+    assert_int_equal(bide_job_history(&job, &failure, 1), 1);
+    assert_int_equal(failure.kind, BIDE_FAILURE_BURIED);
+    assert_memory_equal(failure.error.data, "the page is torn", failure.error.size);
     bide_job_clear(&job);
 }
 

@@ -495,6 +495,90 @@ static void unserved_call_is_served_at_the_next_op(void **state)
     core_fixture_close(&w);
 }
 
+/* ---- the history of failures ---- */
+
+static unsigned malloc_countdown; /* 0: off; else this call of malloc() and all later ones fail */
+
+void *__real_malloc(size_t size);
+void *__wrap_malloc(size_t size);
+void *__wrap_malloc(size_t size)
+{
+    if (malloc_countdown == 0)
+        return __real_malloc(size);
+    if (malloc_countdown == 1)
+        return NULL;
+    malloc_countdown--;
+    return __real_malloc(size);
+}
+
+static size_t history_count(uint64_t id)
+{
+    bide_failure failures[BIDE_HISTORY_MAX];
+    bide_job job;
+    assert_true(look(&w, id, &job));
+    size_t count = bide_job_history(&job, failures, BIDE_HISTORY_MAX);
+    bide_job_clear(&job);
+    return count;
+}
+
+static void fail_without_memory_changes_nothing(void **state)
+{
+    (void)state;
+    for (int journal = 0; journal < 2; journal++) {
+        core_fixture_open(&w, journal != 0);
+        uint64_t id = put_limited(&w, "a", 5);
+        uint64_t token = reserve_expected(&w, "a", id);
+        uint64_t hash = core_state_hash(w.core);
+        unsigned failed = 0;
+        for (;; failed++) {
+            malloc_countdown = failed + 1;
+            int code = fail_job(&w, id, token, 0);
+            malloc_countdown = 0;
+            if (code == BIDE_OK)
+                break;
+            assert_int_equal(code, BIDE_ENOMEM);
+            assert_true(core_state_hash(w.core) == hash);
+            assert_int_equal(history_count(id), 0);
+        }
+        assert_int_equal(failed, 2); /* the history, and the last error */
+        assert_int_equal(history_count(id), 1);
+        core_fixture_close(&w);
+    }
+}
+
+/* A lease that expires waits for no memory that only its record needs. */
+static void expired_lease_without_memory_for_the_history_leaves_it_as_it_was(void **state)
+{
+    (void)state;
+    core_fixture_open(&w, false);
+    uint64_t id = put(&w, "a");
+    assert_int_equal(fail_job(&w, id, reserve_expected(&w, "a", id), 0), BIDE_OK);
+    reserve_expected(&w, "a", id);
+    malloc_countdown = 1;
+    advance_clocks(&w, 3600 * SECOND);
+    malloc_countdown = 0;
+    assert_int_equal(state_of(&w, id), BIDE_STATE_READY);
+    assert_int_equal(history_count(id), 1);
+    core_fixture_close(&w);
+}
+
+static void failed_commit_restores_the_history(void **state)
+{
+    (void)state;
+    core_fixture_open(&w, true);
+    uint64_t id = put(&w, "a");
+    assert_int_equal(fail_job(&w, id, 0, 0), BIDE_OK);
+    commit(&w);
+    uint64_t memory = stats_of(&w).memory_bytes;
+    assert_int_equal(fail_job(&w, id, 0, 0), BIDE_OK);
+    assert_int_equal(bury(&w, id, 0), BIDE_OK);
+    assert_int_equal(history_count(id), 3);
+    fail_commit(&w);
+    assert_int_equal(history_count(id), 1);
+    assert_int_equal(stats_of(&w).memory_bytes, memory);
+    core_fixture_close(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -511,6 +595,9 @@ int main(void)
         cmocka_unit_test(rollback_and_commit_need_no_memory),
         cmocka_unit_test(expiry_without_memory_is_retried),
         cmocka_unit_test(unserved_call_is_served_at_the_next_op),
+        cmocka_unit_test(fail_without_memory_changes_nothing),
+        cmocka_unit_test(expired_lease_without_memory_for_the_history_leaves_it_as_it_was),
+        cmocka_unit_test(failed_commit_restores_the_history),
     };
     return cmocka_run_group_tests_name("memory", tests, NULL, NULL);
 }

@@ -99,6 +99,18 @@ static void every_event_has_a_name_of_its_own(void **state)
     assert_string_equal(bide_event_name((bide_event_kind)-1), "?");
 }
 
+static void every_failure_has_a_name_of_its_own(void **state)
+{
+    (void)state;
+    assert_string_equal(bide_failure_name(BIDE_FAILURE_FAILED), "failed");
+    assert_string_equal(bide_failure_name(BIDE_FAILURE_BURIED), "buried");
+    assert_string_equal(bide_failure_name(BIDE_FAILURE_TIMED_OUT), "timed_out");
+    assert_string_equal(bide_failure_name(BIDE_FAILURE_DISCONNECTED), "disconnected");
+    assert_string_equal(bide_failure_name(BIDE_FAILURE_RESTARTED), "restarted");
+    assert_string_equal(bide_failure_name((bide_failure_kind)BIDE_FAILURE_KINDS), "?");
+    assert_string_equal(bide_failure_name((bide_failure_kind)-1), "?");
+}
+
 static void op_names_match_the_header(void **state)
 {
     (void)state;
@@ -120,6 +132,7 @@ int main(void)
         cmocka_unit_test(unknown_code_has_an_unknown_name),
         cmocka_unit_test(every_state_has_its_name),
         cmocka_unit_test(every_event_has_a_name_of_its_own),
+        cmocka_unit_test(every_failure_has_a_name_of_its_own),
         cmocka_unit_test(op_names_match_the_header),
     };
     return cmocka_run_group_tests_name("names", tests, NULL, NULL);

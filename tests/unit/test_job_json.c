@@ -12,7 +12,19 @@
 
 static bide_job full_job(void)
 {
+    static unsigned char history[BI_JOB_HISTORY_SIZE];
+    static const bide_failure failures[] = {
+        {.kind = BIDE_FAILURE_TIMED_OUT, .attempt = UINT32_MAX, .at_ms = BIDE_TIMESTAMP_MAX_MS},
+        {.attempt = 2, .at_ms = 3, .error = {"it \"broke\"", 10}, .holder = {"ada\0", 4}},
+        {.kind = BIDE_FAILURE_RESTARTED, .error = {"\xff", 1}, .holder = {"\x80", 1}},
+    };
+    size_t history_size = 0;
+    for (size_t i = 0; i < COUNT_OF(failures); i++)
+        history_size += bi_job_history_encode(&failures[i], history + history_size);
+
     bide_job job = {
+        .history = history,
+        .history_size = history_size,
         .id = BIDE_ID_MAX,
         .token = BIDE_ID_MAX - 1,
         .state = BIDE_STATE_DELAYED,
@@ -72,7 +84,8 @@ static void check_same(const bide_job *a, const bide_job *b)
 {
     for (size_t i = 0; i < bi_job_field_count; i++) {
         const struct job_field *field = &bi_job_fields[i];
-        bool same = field->type == JOB_FIELD_BYTES ? same_bytes(a, b, field)
+        bool bytes = field->type == JOB_FIELD_BYTES || field->type == JOB_FIELD_LOG;
+        bool same = bytes ? same_bytes(a, b, field)
                     : field->type == JOB_FIELD_TOPIC
                         ? strcmp(a->topic, b->topic) == 0
                         : bi_job_field_get(a, field) == bi_job_field_get(b, field);
@@ -127,11 +140,13 @@ static void field_table_covers_every_byte_of_a_job(void **state)
             [JOB_FIELD_U64] = 8,   [JOB_FIELD_I64] = 8,   [JOB_FIELD_U32] = 4,
             [JOB_FIELD_I32] = 4,   [JOB_FIELD_BOOL] = 1,  [JOB_FIELD_SIZE] = 8,
             [JOB_FIELD_BYTES] = 8, [JOB_FIELD_STATE] = 4, [JOB_FIELD_TOPIC] = BIDE_TOPIC_MAX + 1,
+            [JOB_FIELD_LOG] = 8,
         };
         memset(bytes + field->offset, 1, sizes[field->type]);
-        if (field->type == JOB_FIELD_BYTES)
+        if (field->type == JOB_FIELD_BYTES || field->type == JOB_FIELD_LOG)
             memset(bytes + field->size_offset, 1, sizeof(size_t));
     }
+    memset(bytes + offsetof(bide_job, history_buf_), 1, sizeof(bide_buf *));
     memset(bytes + offsetof(bide_job, room_), 1, sizeof(((bide_job *)0)->room_));
     size_t bare = 0;
     for (size_t i = 0; i < sizeof(bytes); i++)
@@ -331,7 +346,7 @@ static void refused_with(const char *text, const char *part)
 
 static void check_value(const char *name, const char *value, const char *part)
 {
-    char text[500];
+    char text[2000];
     snprintf(text, sizeof(text), "{\"topic\":\"a\",\"body\":\"x\",\"%s\":%s}", name, value);
     refused_with(text, part);
 }
@@ -422,6 +437,76 @@ static void keys_and_progress_have_their_limits(void **state)
     check_value("progress", value, "\"progress\" has 201 bytes");
 }
 
+/* ---- the history ---- */
+
+static void history_is_an_array_of_failures(void **state)
+{
+    (void)state;
+    bide_job job = full_job();
+    assert_true(has(&job, "\"history\":["
+                          "{\"attempt\":4294967295,\"at_ms\":7258118400000,\"kind\":\"timed_out\"},"
+                          "{\"attempt\":2,\"at_ms\":3,\"kind\":\"failed\","
+                          "\"holder\":\"ada\\u0000\",\"error\":\"it \\\"broke\\\"\"},"
+                          "{\"attempt\":0,\"at_ms\":0,\"kind\":\"restarted\","
+                          "\"holder_base64\":\"gA==\",\"error_base64\":\"/w==\"}]}"));
+}
+
+static void largest_history_round_trips(void **state)
+{
+    (void)state;
+    static unsigned char history[BI_JOB_HISTORY_SIZE];
+    static char text[BIDE_FAILURE_TEXT_MAX];
+    bide_job job = full_job();
+    job.history = history;
+    for (unsigned fill = 'x'; fill <= 0xff; fill += 0xff - 'x') { /* as a string, and as base64 */
+        memset(text, (int)fill, sizeof(text));
+        job.history_size = 0;
+        for (int i = 0; i < BIDE_HISTORY_MAX; i++) {
+            const bide_failure failure = {.error = {text, sizeof(text)}};
+            job.history_size += bi_job_history_encode(&failure, history + job.history_size);
+        }
+        assert_int_equal(job.history_size, sizeof(history));
+        check_back(&job);
+    }
+}
+
+static void empty_history_is_none(void **state)
+{
+    (void)state;
+    char error[BI_ERRMSG_SIZE];
+    bide_job job;
+    assert_true(reads("{\"body\":\"x\",\"topic\":\"a\",\"history\":[]}", &job, error));
+    assert_null(job.history);
+    assert_int_equal(job.history_size, 0);
+}
+
+static void invalid_histories_are_rejected(void **state)
+{
+    (void)state;
+    char value[4 * BIDE_FAILURE_TEXT_MAX], text[BIDE_FAILURE_TEXT_MAX + 2] = {0};
+    check_value("history", "{}", "\"history\" must be an array");
+    check_value("history", "[{},{},{},{},{},{},{},{},{},{},{}]", "up to 10 failures");
+    check_value("history", "[1]", "must be a JSON object");
+    check_value("history", "[{\"colour\":1}]", "unknown name \"colour\"");
+    check_value("history", "[{\"attempt\":-1}]", "\"attempt\" of a failure");
+    check_value("history", "[{\"attempt\":4294967296}]", "\"attempt\" of a failure");
+    check_value("history", "[{\"at_ms\":7258118400001}]", "\"at_ms\" of a failure");
+    check_value("history", "[{\"at_ms\":\"1\"}]", "\"at_ms\" of a failure");
+    check_value("history", "[{\"kind\":\"odd\"}]", "\"kind\" of a failure");
+    check_value("history", "[{\"kind\":\"failed\\u0000\"}]", "\"kind\" of a failure");
+    check_value("history", "[{\"kind\":1}]", "\"kind\" of a failure");
+    check_value("history", "[{\"error\":1}]", "\"error\" of a failure");
+    check_value("history", "[{\"error_base64\":\"eA=\"}]", "base64");
+    check_value("history", "[{\"error_base64\":\"eB==\"}]", "base64");
+    check_value("history", "[{\"error\":\"x\",\"error_base64\":\"eA==\"}]", "repeats a text");
+
+    memset(text, 'x', sizeof(text) - 1);
+    snprintf(value, sizeof(value), "[{\"error\":\"%s\"}]", text);
+    check_value("history", value, "has 385 bytes");
+    snprintf(value, sizeof(value), "[{\"error\":\"%s\",\"holder\":\"yy\"}]", text + 2);
+    check_value("history", value, "have 385 bytes");
+}
+
 /* ---- figures ---- */
 
 static void topics_and_figures_have_all_their_numbers(void **state)
@@ -476,6 +561,10 @@ int main(void)
         cmocka_unit_test(out_of_range_values_are_rejected),
         cmocka_unit_test(duplicate_or_invalid_bytes_are_rejected),
         cmocka_unit_test(keys_and_progress_have_their_limits),
+        cmocka_unit_test(history_is_an_array_of_failures),
+        cmocka_unit_test(largest_history_round_trips),
+        cmocka_unit_test(empty_history_is_none),
+        cmocka_unit_test(invalid_histories_are_rejected),
         cmocka_unit_test(topics_and_figures_have_all_their_numbers),
     };
     return cmocka_run_group_tests_name("record", tests, NULL, NULL);

@@ -18,6 +18,7 @@ static uint64_t mix_job(uint64_t hash, bide_job *job)
     hash = mix(hash, job->key, job->key_size);
     hash = mix(hash, job->last_error, job->last_error_size);
     hash = mix(hash, job->result, job->result_size);
+    hash = mix(hash, job->history, job->history_size);
     hash = mix(hash, job->progress, job->progress_size);
     hash = mix(hash, job->topic, strlen(job->topic));
     const int64_t values[] = {

@@ -51,6 +51,11 @@ static void loaded_started_job_counts_a_failure_with_backoff(void **state)
     assert_int_equal(job.timeouts, 1);
     assert_in_range(job.left_ms, 10000, 15000);
     assert_non_null(strstr(job.last_error, "restarted"));
+    bide_failure failure;
+    assert_int_equal(bide_job_history(&job, &failure, 1), 1);
+    assert_int_equal(failure.kind, BIDE_FAILURE_RESTARTED);
+    assert_int_equal(failure.attempt, 2);
+    assert_int_equal(failure.error.size, job.last_error_size);
     bide_job_clear(&job);
     assert_true(bi_journal_is_dirty(w.core)); /* the change is journalled */
     struct bi_batch batch = seal(&w);

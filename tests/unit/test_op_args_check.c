@@ -347,6 +347,8 @@ static void restore_arguments_are_checked(void **state)
     REFUSED(RESTORE, exported.body_size = 1);
     REFUSED(RESTORE, exported.last_error_size = 1);
     REFUSED(RESTORE, exported.result_size = 1);
+    REFUSED(RESTORE, exported.history_size = 1);
+    REFUSED(RESTORE, exported.history = bytes, exported.history_size = sizeof(bytes));
     REFUSED(RESTORE, exported.key_size = 1);
     REFUSED(RESTORE, exported.key = bytes);
     REFUSED(RESTORE, exported.key = bytes, exported.key_size = sizeof(bytes));

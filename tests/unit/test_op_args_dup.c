@@ -160,6 +160,9 @@ static void restore_copies_job_key_and_error(void **state)
     job.key_size = key.size;
     job.last_error = error.data;
     job.last_error_size = error.size;
+    bide_slice history = make_slice("log");
+    job.history = history.data;
+    job.history_size = history.size;
     struct copied_op kept = {
         .op = {.kind = BIDE_OP_RESTORE, .restore = {.job = store(&job, sizeof(job))}}};
     keep(&kept);
@@ -169,6 +172,7 @@ static void restore_copies_job_key_and_error(void **state)
     assert_int_equal(seen->priority, 9);
     assert_slice((bide_slice){seen->key, seen->key_size}, "key");
     assert_slice((bide_slice){seen->last_error, seen->last_error_size}, "oops");
+    assert_slice((bide_slice){seen->history, seen->history_size}, "log");
     restore_args(&kept);
 }
 

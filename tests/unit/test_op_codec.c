@@ -349,13 +349,15 @@ static void job_matches_the_documented_bytes(void **state)
                                     .backoff_base_ms = 35,
                                     .backoff_max_ms = 36,
                                     .expires_at_ms = 37,
-                                    .retain_ms = 38};
+                                    .retain_ms = 38,
+                                    .history = "h",
+                                    .history_size = 1};
     call.op.status = BIDE_OK;
     bytes.size = 0;
     assert_int_equal(bi_op_codec_encode_result(&call, &bytes), BIDE_OK);
-    EXPECT(1, 44, 0, 0, 0, 1, 2, 2, 't', 5, 6, 1, 2, 'b', 16, 18, 20, 22, 24, 26, 28, 30, 32, 34,
+    EXPECT(1, 46, 0, 0, 0, 1, 2, 2, 't', 5, 6, 1, 2, 'b', 16, 18, 20, 22, 24, 26, 28, 30, 32, 34,
            36, 19, 20, 21, 22, 23, 24, 25, 2, 'k', 2, 'e', 2, 'r', 2, 'p', 1, 0, 1, 66, 34, 70, 72,
-           74, 76);
+           74, 76, 2, 'h');
     bi_op_codec_free_op(&call);
 }
 
@@ -386,7 +388,7 @@ static void struct_sizes_match_the_tables(void **state)
     (void)state;
     if (sizeof(void *) != 8)
         return;
-    assert_int_equal(offsetof(bide_job, room_), 272);
+    assert_int_equal(offsetof(bide_job, room_), 296);
     assert_int_equal(offsetof(bide_counts, room_), 48);
     assert_int_equal(offsetof(bide_counters, room_), 112);
     assert_int_equal(sizeof(bide_put_options), 96);
@@ -407,6 +409,7 @@ static void struct_sizes_match_the_tables(void **state)
     assert_int_equal(sizeof(bide_finish_and_reserve_args), 152);
     assert_int_equal(sizeof(bide_topic_args), 32);
     assert_int_equal(sizeof(bide_query_args), 56);
+    assert_int_equal(sizeof(bide_fail_args), 64);
 }
 
 int main(void)

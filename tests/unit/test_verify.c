@@ -175,7 +175,7 @@ static void every_difference_in_variable_fields_is_reported(void **state)
     struct bi_image other = image;
     other.due++;
     assert_differs(&other, "due");
-    struct bi_image others[11];
+    struct bi_image others[12];
     for (size_t i = 0; i < COUNT_OF(others); i++)
         others[i] = image;
     others[0].max_retries++;
@@ -189,6 +189,7 @@ static void every_difference_in_variable_fields_is_reported(void **state)
     others[8].key = keep(bide_buf_new("kez", 3));
     others[9].last_error = keep(bide_buf_new("oops", 4));
     others[10].result = keep(bide_buf_new("", 0));
+    others[11].history = keep(bide_buf_new("", 0));
     assert_same(&image);
     for (size_t i = 0; i < COUNT_OF(others); i++)
         assert_differs(&others[i], "");

@@ -84,6 +84,19 @@ static void add_retries(struct page *page, const bide_job *job)
                              job->max_retries);
 }
 
+static void add_history(struct page *page, const bide_job *job)
+{
+    bide_failure failures[BIDE_HISTORY_MAX];
+    size_t count = bide_job_history(job, failures, BIDE_HISTORY_MAX);
+
+    for (size_t i = 0; i < count; i++) {
+        char heading[2 * sizeof(struct text) + 8];
+        snprintf(heading, sizeof(heading), "%s, %s", bi_text_moment(failures[i].at_ms).s,
+                 bi_text_failure(&failures[i]).s);
+        bi_top_page_add_bytes(page, heading, failures[i].error.data, failures[i].error.size);
+    }
+}
+
 static void add_texts(struct page *page, const struct job_detail *detail)
 {
     const bide_job *job = &detail->job;
@@ -101,6 +114,7 @@ static void add_texts(struct page *page, const struct job_detail *detail)
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
         if (texts[i].data != NULL)
             bi_top_page_add_bytes(page, texts[i].heading, texts[i].data, texts[i].size);
+    add_history(page, job);
 
     if (detail->has_body)
         bi_top_page_add_bytes(page, "body", bide_buf_data(detail->body),

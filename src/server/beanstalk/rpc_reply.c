@@ -197,7 +197,7 @@ static void close_if_stalled(struct beanstalk_conn *conn)
     bi_fair_queue_mark_dirty(&conn->base);
 }
 
-/* Bytes of bodies, results and errors that a completed op holds. */
+/* Bytes of bodies, results, errors and histories that a completed op holds. */
 static size_t result_size(const bide_op *op)
 {
     if (op->status != BIDE_OK)
@@ -208,7 +208,7 @@ static size_t result_size(const bide_op *op)
     size_t size = bide_buf_size(bi_op_result_buf(op));
     for (size_t i = 0; i < count; i++)
         size += (jobs[i].body == NULL ? 0 : jobs[i].body_size) + jobs[i].result_size +
-                jobs[i].last_error_size;
+                jobs[i].last_error_size + jobs[i].history_size;
     return size;
 }
 
