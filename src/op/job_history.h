@@ -19,7 +19,8 @@
 #include <bide/job.h>
 
 #define BI_JOB_HISTORY_HEADER 16
-#define BI_JOB_HISTORY_SIZE   (BIDE_HISTORY_MAX * (BI_JOB_HISTORY_HEADER + BIDE_FAILURE_TEXT_MAX))
+#define BI_JOB_HISTORY_SIZE \
+    (BIDE_HISTORY_MAX * (size_t)(BI_JOB_HISTORY_HEADER + BIDE_FAILURE_TEXT_MAX))
 
 /* True for the bytes of up to BIDE_HISTORY_MAX failures. */
 bool bi_job_history_is_valid(const void *data, size_t size);

@@ -132,6 +132,14 @@ static void memory_of_clients_that_do_not_read_is_bounded_with_a_file(void)
     with_server(IN_FILE, do_not_read);
 }
 
+/* True if the peer's kernel has all that was sent. */
+static bool is_delivered(int fd)
+{
+    int unsent = -1;
+    CHECK(ioctl(fd, SIOCOUTQ, &unsent) == 0);
+    return unsent == 0;
+}
+
 /*
  * While the server stands still, many send pipelines that take long, and then one asks one thing:
  * it is answered before each of the others has had more than a few of theirs.
@@ -155,6 +163,8 @@ static void ask_beside_pipelines(const struct server *server)
     for (int i = 0; i < MANY; i++)
         CHECK(push(fds[i], text, sizeof text - sizeof text % 7, &sent));
     send_text(&other, "stats\r\n");
+    /* On a busy machine the command may be late, and the server would not know of it. */
+    UNTIL(is_delivered(other.fd));
     CHECK(kill(server->pid, SIGCONT) == 0);
     size_t size = EXPECT_NUMBER(&other, "OK");
     const char *found = strstr(read_body(&other, size), "\ncmd-stats: ");
@@ -218,13 +228,6 @@ static void reset(int fd)
     struct linger linger = {1, 0};
     setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof linger);
     close(fd);
-}
-
-/* Is everything that was sent on the other side, read or not? */
-static bool is_delivered(int fd)
-{
-    int waiting = 0;
-    return ioctl(fd, SIOCOUTQ, &waiting) == 0 && waiting == 0;
 }
 
 /* A reserve that waits, and so many bytes of commands behind it, or as many as are taken. */
