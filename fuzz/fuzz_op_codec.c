@@ -137,6 +137,8 @@ static void run_request(bide_op *op, bide_op_kind kind)
     const bide_reserve_args reserve = {.jobs = place.jobs, .job_max = ROOM};
     if (kind == BIDE_OP_PUT_MANY)
         op->put_many = (bide_put_many_args){place.puts, ROOM, 0};
+    else if (kind == BIDE_OP_FINISH_AND_PUT)
+        op->finish_and_put = (bide_finish_and_put_args){.items = place.puts, .count = ROOM};
     else if (kind == BIDE_OP_FINISH_MANY)
         op->finish_many = (bide_finish_many_args){place.finishes, ROOM};
     else if (kind == BIDE_OP_TOUCH_MANY)

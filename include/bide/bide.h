@@ -232,6 +232,14 @@ BIDE_API int bide_finish_many(bide *queue, bide_finish_item *items, size_t n);
 BIDE_API int bide_finish_and_reserve(bide *queue, bide_finish_item *finish,
                                      bide_reserve_args *args);
 
+/*
+ * Ends a job and puts others, in one atomic step: all of it happens and is stored, or none of it. So
+ * each step of a chain starts the next one exactly once. If the key of an item is held, the call
+ * fails with BIDE_EXISTS; with BIDE_SKIP it leaves out this item, whose status is BIDE_EXISTS then.
+ * Each item gets its id (of the holder, with BIDE_EXISTS). Codes as for the ending and for put.
+ */
+BIDE_API int bide_finish_and_put(bide *queue, bide_finish_and_put_args *args);
+
 /* Releases a reserved job: ready again, or delayed, with a new priority or BIDE_KEEP.
  * BIDE_NOT_FOUND, LEASE_LOST. */
 BIDE_API int bide_release(bide *queue, uint64_t id, uint64_t token, int64_t priority,

@@ -90,6 +90,7 @@ BIDE_API size_t bide_buf_size(const bide_buf *buf);
 typedef enum bide_conflict {
     BIDE_REJECT = 0,  /* fail with BIDE_EXISTS and the id of the holder */
     BIDE_REPLACE = 1, /* replace the holder in one step, unless it is reserved */
+    BIDE_SKIP = 2, /* as BIDE_REJECT; but bide_finish_and_put() leaves out this put and goes on */
 } bide_conflict;
 
 /* The options of a new job. Begin with BIDE_PUT_OPTIONS_INIT, or pass NULL for it. */

@@ -105,7 +105,8 @@ typedef struct bide_subscription bide_subscription;
     X(RECOVERED, 40, recovered, recovered)                           \
     X(BACKUP, 41, backup, backup)                                    \
     X(CHECK, 42, check, check)                                       \
-    X(DRAIN, 43, drain, drain)
+    X(DRAIN, 43, drain, drain)                                       \
+    X(FINISH_AND_PUT, 44, finish_and_put, finish_and_put)
 
 typedef enum bide_op_kind {
     BIDE_OP_NONE = 0,
@@ -133,7 +134,7 @@ typedef struct bide_put_item {
     bide_buf *buf;                   /* the body as a buffer; the queue takes its own reference */
     const bide_put_options *options; /* NULL: BIDE_PUT_OPTIONS_INIT */
     uint64_t id;     /* out: the new job, or with BIDE_EXISTS the holder of the key */
-    int status;      /* out, in put_many: this item's code */
+    int status;      /* out, in put_many and finish_and_put: this item's code */
     bide_buf *made_; /* private: the copy of the body */
     uint64_t room_[2];
 } bide_put_item;
@@ -150,6 +151,13 @@ typedef struct bide_finish_item {
     bide_buf *made_;   /* private: the copy of the result */
     uint64_t room_[2];
 } bide_finish_item;
+
+/* How finish_and_put ends the reservation of its job. */
+typedef enum bide_ending {
+    BIDE_ENDING_FINISH = 0,  /* delete the job or, with finish.keep, retain it as done */
+    BIDE_ENDING_RELEASE = 1, /* ready or delayed again */
+    BIDE_ENDING_BURY = 2,    /* set aside until it is kicked */
+} bide_ending;
 
 /* One lease to extend. */
 typedef struct bide_touch_item {
@@ -265,6 +273,20 @@ typedef struct bide_finish_and_reserve_args {
     bide_reserve_args reserve; /* its code is the op's status. An op that is rejected as a whole has
                                   its code in both */
 } bide_finish_and_reserve_args;
+
+/* The job ends as `ending` says and the items are put, or nothing changes: then each item has the
+ * status of the op, and error_item names the one that has failed (0: the job, or the whole). */
+typedef struct bide_finish_and_put_args {
+    bide_finish_item finish; /* the job; with the other endings only its id and token are used */
+    bide_ending ending;
+    int64_t priority;     /* release, bury: or BIDE_KEEP */
+    int64_t delay_ms;     /* release: until the job is ready, by the boot-time clock */
+    int64_t run_at_ms;    /* release: or: when it is ready, by the wall clock; 0: not used */
+    bide_slice reason;    /* bury: as in bide_bury_args */
+    bide_put_item *items; /* 1 to BIDE_BATCH_JOBS, at most BIDE_BATCH_BYTES */
+    size_t count;
+    size_t accepted; /* out: jobs inserted; fewer than count only by BIDE_SKIP */
+} bide_finish_and_put_args;
 
 typedef struct bide_release_args {
     uint64_t id;
@@ -416,6 +438,7 @@ struct bide_op {
         bide_finish_many_args finish_many;
         bide_touch_many_args touch_many;
         bide_finish_and_reserve_args finish_and_reserve;
+        bide_finish_and_put_args finish_and_put;
         bide_release_args release;
         bide_fail_args fail;
         bide_bury_args bury;
@@ -441,8 +464,8 @@ struct bide_op {
         uint64_t room_[28]; /* the largest size that arguments may grow to */
     };
 
-    /* The message, when the status is not 0. An op on a list succeeds even if items are rejected;
-     * the message is then that of the first of them, which error_item names. */
+    /* The message, when the status is not 0. An op on a list succeeds even if items are rejected
+     * (except finish_and_put); the message is then that of the first, which error_item names. */
     char error[BIDE_ERROR_SIZE];
 
     /* Private to the queue. Zero before the first submit. */

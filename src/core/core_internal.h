@@ -124,6 +124,7 @@ struct core {
     uint64_t next_token; /* number of the next reservation */
     struct bi_tokens tokens;
     uint64_t next_order;  /* of burials and results */
+    uint64_t step_freed;  /* bytes that the running finish_and_put frees, else 0 */
     uint64_t first_order; /* of this run; loaded orders and tokens are smaller */
     uint64_t lease_from;  /* stored leases are valid from this token on */
     bool keep_leases;     /* all leases outlive the process, not only those of an earlier one */
@@ -323,6 +324,8 @@ int64_t bi_retry_delay(uint32_t failures, int64_t base, int64_t max, struct bi_r
 
 /* Ends the lease, if any. The job becomes ready, or delayed on the boot-time clock. */
 void bi_lease_requeue(struct core *core, struct job *job, int64_t delay);
+/* The same until a time of either clock; ready if it has passed. */
+void bi_lease_requeue_at(struct core *core, struct job *job, int64_t due, bool due_wall);
 /* Clears what belongs to the lease of a job that has left the state reserved. */
 void bi_lease_end(struct core *core, struct job *job);
 
@@ -380,8 +383,8 @@ static inline uint64_t bi_core_headroom(const struct core *core)
 /* True if this many more bytes would exceed max_memory. */
 static inline bool bi_core_is_full(const struct core *core, uint64_t bytes)
 {
-    return core->limits.max_memory != 0 &&
-           core->memory + bi_core_headroom(core) + bytes > core->limits.max_memory;
+    return core->limits.max_memory != 0 && core->memory + bi_core_headroom(core) + bytes >
+                                               core->limits.max_memory + core->step_freed;
 }
 
 /* Removes the oldest results of a topic above max_done_per_topic, at most so many; returns how
@@ -391,6 +394,44 @@ unsigned bi_op_finish_retire_excess(struct core *core, struct topic *topic, unsi
 
 /* Finishes one job, for finish_many, finish_and_reserve and done. */
 int bi_op_finish_item(struct core *core, bide_op *op, bide_finish_item *item);
+
+/*
+ * The parts of finish_and_put: prepare() does everything that can fail and changes nothing that
+ * others see, then apply() cannot fail, and abandon() undoes a prepare() that has succeeded. The
+ * caller prepares all parts, reserves that many journal entries (bi_journal_reserve()), and applies
+ * all parts in one group of the journal. It abandons puts in reverse order.
+ */
+struct prepared_ending {
+    struct job *job;
+    bide_ending ending;        /* FINISH also for a job that was cancelled and would be requeued */
+    bool keep;                 /* done, else delete */
+    bool finished;             /* delete: by the holder */
+    int64_t retain;            /* done: 0 removes the job */
+    bide_buf *result;          /* done; may be NULL */
+    bide_buf *error, *history; /* bury; error may be NULL: it stays */
+    int64_t priority;          /* release, bury: or BIDE_KEEP */
+    int64_t due;               /* release: by this clock, */
+    bool due_wall;
+    int64_t delay; /* and the delay that is shown */
+};
+
+struct prepared_put {
+    struct topic *topic; /* pinned */
+    struct job *job;     /* in no state; it holds its key */
+    struct job *holder;  /* the job that it replaces, without its key; NULL: none */
+    bool made_topic;
+};
+
+int bi_op_finish_prepare(struct core *core, bide_op *op, struct prepared_ending *ending);
+void bi_op_finish_abandon(struct core *core, const struct prepared_ending *ending);
+void bi_op_finish_apply(struct core *core, const struct prepared_ending *ending);
+/* Call after the last apply(), with the topic of the job, which may be gone. */
+void bi_op_finish_end(struct core *core, struct topic *topic, const struct prepared_ending *ending);
+int bi_op_put_prepare(struct core *core, bide_op *op, bide_put_item *item,
+                      struct prepared_put *put);
+void bi_op_put_abandon(struct core *core, const bide_put_item *item,
+                       const struct prepared_put *put);
+void bi_op_put_apply(struct core *core, bide_put_item *item, const struct prepared_put *put);
 
 void bi_snapshot_fill(struct core *core, const struct job *job, bide_job *out, bool with_body);
 

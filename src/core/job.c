@@ -141,7 +141,7 @@ struct job *bi_job_new(struct core *core, uint32_t topic, uint64_t id)
     assert(parent != NULL && id > 0);
 
     /* Room that is left reserved after a later failure serves the next member. */
-    if (!bi_topic_reserve(core, parent))
+    if (!bi_topic_reserve(core, parent, 1))
         return NULL;
 
     uint32_t ref = bi_pool_alloc(&core->jobs);
@@ -448,7 +448,7 @@ struct job *bi_job_list_next(const struct core *core, const struct job_list *lis
 
 /* ---- keys ---- */
 
-static void release_key(struct core *core, struct job *job)
+void bi_job_release_key(struct core *core, struct job *job)
 {
     if ((job->flags & JOB_KEYED) == 0)
         return;
@@ -460,7 +460,7 @@ static void update_key(struct core *core, struct job *job, struct job_ext *ext)
 {
     bool holds = job->state != BIDE_STATE_DONE || (job->flags & JOB_KEY_RETAINED) != 0;
     if (ext->key == NULL || !holds) {
-        release_key(core, job);
+        bi_job_release_key(core, job);
         return;
     }
 
@@ -473,13 +473,19 @@ static void update_key(struct core *core, struct job *job, struct job_ext *ext)
     job->flags |= JOB_KEYED;
 }
 
+void bi_job_hold_key(struct core *core, struct job *job)
+{
+    if (job->ext != 0)
+        update_key(core, job, ext_of(core, job));
+}
+
 void bi_job_move(struct core *core, struct job *job, uint32_t topic)
 {
     assert(topic != job->topic);
     struct topic *from = topic_of(core, job);
 
     /* The hash of a key includes the topic. Entering the next state inserts the key again. */
-    release_key(core, job);
+    bi_job_release_key(core, job);
     topic_at(core, topic)->members++;
     job->topic = topic;
 
@@ -742,7 +748,7 @@ void bi_job_leave(struct core *core, struct job *job)
 void bi_job_unlink(struct core *core, struct job *job)
 {
     bi_job_leave(core, job);
-    release_key(core, job);
+    bi_job_release_key(core, job);
     bi_hash_table_remove(&core->by_id, &ids, &core->jobs, job->self);
     job->state = BIDE_STATE_GONE;
 }

@@ -169,6 +169,11 @@ void bi_job_free(struct core *core, struct job *job);
  * call this before their first change: an empty extension that is left behind does no harm. */
 struct job_ext *bi_job_ensure_ext(struct core *core, struct job *job);
 
+/* Removes a job from the table of keys, and inserts it again; both for a job of any state, and both
+ * do nothing if that is done already, or the job has no key. */
+void bi_job_release_key(struct core *core, struct job *job);
+void bi_job_hold_key(struct core *core, struct job *job);
+
 /* Moves a job that is in no state to another topic, where the caller has reserved room. May
  * destroy the old topic. */
 void bi_job_move(struct core *core, struct job *job, uint32_t topic);

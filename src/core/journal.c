@@ -128,7 +128,7 @@ static struct undo *entry_new(struct core *core, struct topic *topic, uint64_t b
         open_next_batch(&core->journal);
 
     /* Heap room for one more member, now: a rollback puts the job back and must not allocate. */
-    if (!bi_topic_reserve(core, topic))
+    if (!bi_topic_reserve(core, topic, 1))
         return NULL;
 
     uint32_t ref = bi_pool_alloc(&core->journal.undos);
@@ -148,6 +148,11 @@ static struct undo *entry_new(struct core *core, struct topic *topic, uint64_t b
     list_append(core, &core->journal.changes, undo);
     raise_hold(core, undo->batch);
     return undo;
+}
+
+bool bi_journal_reserve(struct core *core, uint32_t changes)
+{
+    return !core->journal.on || bi_pool_reserve(&core->journal.undos, changes);
 }
 
 static void save_job(struct core *core, struct undo *undo, const struct job *job)

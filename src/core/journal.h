@@ -93,6 +93,9 @@ void bi_journal_done(struct core *core);
 int bi_journal_change(struct core *core, struct job *job);
 int bi_journal_insert(struct core *core, struct job *job);
 void bi_journal_remove(struct core *core, struct job *job);
+/* Reserves memory, so that so many of them cannot fail if their topics have room for as many members
+ * (bi_topic_reserve()). False when out of memory. */
+bool bi_journal_reserve(struct core *core, uint32_t changes);
 /* Reverts bi_journal_insert() of a job that is not inserted after all. The entry must be the
  * last change; before is journal.changes.tail from before the insert. */
 void bi_journal_undo_insert(struct core *core, struct job *job, uint32_t before);

@@ -192,15 +192,24 @@ void bi_lease_end(struct core *core, struct job *job)
     bi_job_ext_set_text(core, &ext->progress, NULL);
 }
 
-void bi_lease_requeue(struct core *core, struct job *job, int64_t delay)
+void bi_lease_requeue_at(struct core *core, struct job *job, int64_t due, bool due_wall)
 {
     assert(job->state != BIDE_STATE_GONE && job->state != BIDE_STATE_DONE);
-    assert(delay >= 0);
+    bool delayed = due > (due_wall ? core->now.wall : core->now.mono);
 
     bi_job_leave(core, job);
     bi_lease_end(core, job);
-    job->due = delay > 0 ? core->now.mono + delay : 0;
-    bi_job_enter(core, job, delay > 0 ? BIDE_STATE_DELAYED : BIDE_STATE_READY);
+
+    job->due = delayed ? due : 0;
+    if (delayed && due_wall)
+        job->flags |= JOB_DUE_WALL;
+    bi_job_enter(core, job, delayed ? BIDE_STATE_DELAYED : BIDE_STATE_READY);
+}
+
+void bi_lease_requeue(struct core *core, struct job *job, int64_t delay)
+{
+    assert(delay >= 0);
+    bi_lease_requeue_at(core, job, core->now.mono + delay, false);
 }
 
 void bi_lease_undo_grant(struct core *core, struct job *job)

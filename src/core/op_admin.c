@@ -421,7 +421,7 @@ int bi_exec_update(struct core *core, bide_op *op)
         return code;
 
     /* Everything that can fail, before the job changes. */
-    if ((target != NULL && !bi_topic_reserve(core, target)) ||
+    if ((target != NULL && !bi_topic_reserve(core, target, 1)) ||
         bi_journal_change(core, job) != BIDE_OK) {
         if (target != NULL && made)
             bi_topic_destroy(core, target);

@@ -109,25 +109,49 @@ static int find_to_requeue(struct core *core, bide_op *op, uint64_t id, uint64_t
     return code;
 }
 
-/* Does everything of a failure that can fail, and records it in last_error and the history. An empty
- * text keeps the last one. */
+/* Makes the texts of a failure, and the ext that takes them. *error is NULL for an empty text, which
+ * keeps the last one. False when out of memory. */
+static bool make_failure(struct core *core, struct job *job, bide_failure_kind kind,
+                         bide_slice text, bide_buf **history, bide_buf **error)
+{
+    struct job_ext *ext = bi_job_ensure_ext(core, job);
+    *error = NULL;
+    *history = ext == NULL ? NULL : bi_retry_history(core, ext, kind, text);
+    if (*history == NULL)
+        return false;
+
+    if (text.size > 0)
+        *error = bi_retry_reason(core, text);
+    if (*error != NULL || text.size == 0)
+        return true;
+    bide_buf_unref(*history);
+    return false;
+}
+
+/* Records a failure in last_error and the history, and takes over the references. */
+static void record_failure(struct core *core, struct job *job, bide_buf *history, bide_buf *error)
+{
+    struct job_ext *ext = ext_of(core, job);
+    bi_job_ext_set_text(core, &ext->history, history);
+    if (error != NULL)
+        bi_job_ext_set_text(core, &ext->last_error, error);
+}
+
+/* Does everything of a failure that can fail, and records it. */
 static int prepare_failure(struct core *core, bide_op *op, struct job *job, bide_failure_kind kind,
                            bide_slice text)
 {
-    struct job_ext *ext = bi_job_ensure_ext(core, job);
-    bide_buf *history = ext == NULL ? NULL : bi_retry_history(core, ext, kind, text);
-    bide_buf *copy = history == NULL || text.size == 0 ? NULL : bi_retry_reason(core, text);
-    bool failed = history == NULL || (copy == NULL && text.size > 0);
+    bide_buf *history, *error;
+    if (!make_failure(core, job, kind, text, &history, &error))
+        return bi_core_error_code(op, BIDE_ENOMEM);
 
-    if (failed || bi_journal_change(core, job) != BIDE_OK) {
+    if (bi_journal_change(core, job) != BIDE_OK) {
         bide_buf_unref(history);
-        bide_buf_unref(copy);
+        bide_buf_unref(error);
         return bi_core_error_code(op, BIDE_ENOMEM);
     }
 
-    bi_job_ext_set_text(core, &ext->history, history);
-    if (copy != NULL)
-        bi_job_ext_set_text(core, &ext->last_error, copy);
+    record_failure(core, job, history, error);
     return BIDE_OK;
 }
 
@@ -163,7 +187,6 @@ unsigned bi_op_finish_retire_excess(struct core *core, struct topic *topic, unsi
 
 static void retain_result(struct core *core, struct job *job, bide_buf *result, int64_t retain)
 {
-    struct topic *topic = topic_of(core, job);
     struct job_ext *ext = ext_of(core, job);
     assert(ext != NULL && retain > 0);
 
@@ -177,7 +200,6 @@ static void retain_result(struct core *core, struct job *job, bide_buf *result, 
 
     bi_event_emit(core, BIDE_EVENT_DONE, job);
     bi_waiters_notify(core, job, BIDE_STATE_DONE, false);
-    bi_op_finish_retire_excess(core, topic, BI_RETIRE_STEP);
 }
 
 /* The result as a buffer with a reference for the queue; *out is NULL if there is none. */
@@ -196,36 +218,63 @@ static int take_result(bide_finish_item *item, bide_buf **out)
     return BIDE_OK;
 }
 
-static int done(struct core *core, bide_op *op, bide_finish_item *item, struct job *job)
+/* Everything of a done that can fail, except for the journal. *result is for the caller. */
+static int prepare_done(struct core *core, bide_op *op, bide_finish_item *item, struct job *job,
+                        bide_buf **result, int64_t *retain)
 {
+    *result = NULL;
     if (job->state == BIDE_STATE_DONE)
         return bi_core_error_wrong_state(op, job);
 
     size_t size = item->buf != NULL ? bide_buf_size(item->buf) : item->result.size;
     if (size > core->limits.max_result_size)
         return bi_core_error(op, BIDE_TOO_BIG,
-                             "done: the result has %zu bytes, max_result_size is %zu", size,
-                             core->limits.max_result_size);
+                             "%s: the result has %zu bytes, max_result_size is %zu",
+                             bide_op_name(op->kind), size, core->limits.max_result_size);
 
     const struct job_ext *ext = ext_of(core, job);
-    int64_t retain =
+    *retain =
         item->retain_ms == BIDE_KEEP ? (ext == NULL ? 0 : ext->retain) : us_of(item->retain_ms);
 
-    bide_buf *result = NULL;
     /* Without retention the result is not kept; a waiting call then only learns that the job is
      * done. */
-    if (retain > 0 && take_result(item, &result) != BIDE_OK)
+    if (*retain > 0 && take_result(item, result) != BIDE_OK)
         return bi_core_error_code(op, BIDE_ENOMEM);
 
-    if (bi_job_ensure_ext(core, job) == NULL || bi_journal_change(core, job) != BIDE_OK) {
+    if (bi_job_ensure_ext(core, job) == NULL) {
+        bide_buf_unref(*result);
+        return bi_core_error_code(op, BIDE_ENOMEM);
+    }
+    return BIDE_OK;
+}
+
+/* Takes over the reference. */
+static void apply_done(struct core *core, struct job *job, bide_buf *result, int64_t retain)
+{
+    COUNT(core, topic_of(core, job), dones);
+    if (retain == 0)
+        bi_op_finish_remove(core, job, BIDE_EVENT_DONE);
+    else
+        retain_result(core, job, result, retain);
+}
+
+static int done(struct core *core, bide_op *op, bide_finish_item *item, struct job *job)
+{
+    struct topic *topic = topic_of(core, job);
+    bide_buf *result;
+    int64_t retain;
+    int code = prepare_done(core, op, item, job, &result, &retain);
+    if (code != BIDE_OK)
+        return code;
+
+    if (bi_journal_change(core, job) != BIDE_OK) {
         bide_buf_unref(result);
         return bi_core_error_code(op, BIDE_ENOMEM);
     }
 
-    COUNT(core, topic_of(core, job), dones);
-    if (retain == 0)
-        return bi_op_finish_remove(core, job, BIDE_EVENT_DONE);
-    retain_result(core, job, result, retain);
+    apply_done(core, job, result, retain);
+    if (retain > 0)
+        bi_op_finish_retire_excess(core, topic, BI_RETIRE_STEP);
     return BIDE_OK;
 }
 
@@ -272,6 +321,19 @@ int bi_exec_finish_many(struct core *core, bide_op *op)
 
 /* ---- release, give_back, fail, bury ---- */
 
+static void apply_release(struct core *core, struct job *job, int64_t priority, int64_t due,
+                          bool due_wall, int64_t delay)
+{
+    count_up(&ext_of(core, job)->counters.releases);
+    if (priority != BIDE_KEEP)
+        job->priority = (uint32_t)priority;
+    bi_lease_requeue_at(core, job, due, due_wall);
+    bi_job_set_delay(job, delay);
+
+    COUNT(core, topic_of(core, job), releases);
+    bi_event_emit(core, BIDE_EVENT_RELEASED, job);
+}
+
 int bi_exec_release(struct core *core, bide_op *op)
 {
     bide_release_args *args = &op->release;
@@ -283,14 +345,8 @@ int bi_exec_release(struct core *core, bide_op *op)
     if (bi_journal_change(core, job) != BIDE_OK)
         return bi_core_error_code(op, BIDE_ENOMEM);
 
-    count_up(&ext_of(core, job)->counters.releases);
-    if (args->priority != BIDE_KEEP)
-        job->priority = (uint32_t)args->priority;
-    bi_lease_requeue(core, job, us_of(args->delay_ms));
-    bi_job_set_delay(job, us_of(args->delay_ms));
-
-    COUNT(core, topic_of(core, job), releases);
-    bi_event_emit(core, BIDE_EVENT_RELEASED, job);
+    int64_t delay = us_of(args->delay_ms);
+    apply_release(core, job, args->priority, core->now.mono + delay, false, delay);
     return BIDE_OK;
 }
 
@@ -357,6 +413,135 @@ int bi_exec_bury(struct core *core, bide_op *op)
     if (code == BIDE_OK)
         bi_retry_bury(core, job, args->priority);
     return code;
+}
+
+/* ---- the ending of finish_and_put ---- */
+
+static void describe_release(const struct core *core, const bide_finish_and_put_args *args,
+                             struct prepared_ending *ending)
+{
+    ending->priority = args->priority;
+    ending->due_wall = args->run_at_ms != 0;
+    ending->delay = us_of(args->delay_ms);
+    ending->due = ending->due_wall ? us_of(args->run_at_ms) : core->now.mono + ending->delay;
+}
+
+/* The codes are those of the op that ends a job in the same way. */
+static int prepare_kind(struct core *core, bide_op *op, struct prepared_ending *ending)
+{
+    bide_finish_and_put_args *args = &op->finish_and_put;
+    struct job *job = ending->job;
+
+    if (args->ending == BIDE_ENDING_FINISH) {
+        ending->keep = args->finish.keep;
+        ending->finished = args->finish.token != 0;
+        return ending->keep
+                   ? prepare_done(core, op, &args->finish, job, &ending->result, &ending->retain)
+                   : BIDE_OK;
+    }
+
+    if (job->state == BIDE_STATE_BURIED || job->state == BIDE_STATE_DONE)
+        return bi_core_error_wrong_state(op, job);
+    if ((job->flags & JOB_CANCEL_WANTED) != 0)
+        return BIDE_OK;
+
+    ending->ending = args->ending;
+    describe_release(core, args, ending);
+    if (args->ending == BIDE_ENDING_BURY &&
+        !make_failure(core, job, BIDE_FAILURE_BURIED, args->reason, &ending->history,
+                      &ending->error))
+        return bi_core_error_code(op, BIDE_ENOMEM);
+    return BIDE_OK;
+}
+
+/* True if the job then does not count as a job of its topic, and does not hold its key. */
+static bool leaves_topic(const struct prepared_ending *ending)
+{
+    return ending->ending == BIDE_ENDING_FINISH;
+}
+
+static bool frees_key(const struct prepared_ending *ending)
+{
+    bool retained = ending->keep && ending->retain > 0;
+    return leaves_topic(ending) && (!retained || (ending->job->flags & JOB_KEY_RETAINED) == 0);
+}
+
+int bi_op_finish_prepare(struct core *core, bide_op *op, struct prepared_ending *ending)
+{
+    const bide_finish_and_put_args *args = &op->finish_and_put;
+    *ending = (struct prepared_ending){.ending = BIDE_ENDING_FINISH};
+
+    int code = find_with_token(core, op, args->finish.id, args->finish.token,
+                               args->ending == BIDE_ENDING_RELEASE, &ending->job);
+    if (code == BIDE_OK)
+        code = prepare_kind(core, op, ending);
+    if (code != BIDE_OK)
+        return code;
+
+    struct job *job = ending->job;
+    struct topic *topic = topic_of(core, job);
+    if (!bi_topic_reserve(core, topic, topic->step_entries + 1)) {
+        bide_buf_unref(ending->result);
+        bide_buf_unref(ending->error);
+        bide_buf_unref(ending->history);
+        return bi_core_error_code(op, BIDE_ENOMEM);
+    }
+
+    bi_topic_pin(topic);
+    topic->step_entries++;
+    if (leaves_topic(ending) && job->state != BIDE_STATE_DONE)
+        topic->step_jobs--;
+    if (frees_key(ending))
+        bi_job_release_key(core, job);
+    if (leaves_topic(ending) && !(ending->keep && ending->retain > 0))
+        core->step_freed =
+            JOB_COST + JOB_EXT_COST + JOB_SLACK + (bi_job_body_missing(job) ? 0 : job->body_size);
+    return BIDE_OK;
+}
+
+static void end_step(struct core *core, struct topic *topic)
+{
+    topic->step_jobs = 0;
+    topic->step_entries = 0;
+    core->step_freed = 0;
+    bi_topic_unpin(core, topic);
+}
+
+void bi_op_finish_abandon(struct core *core, const struct prepared_ending *ending)
+{
+    bi_job_hold_key(core, ending->job);
+    bide_buf_unref(ending->result);
+    bide_buf_unref(ending->error);
+    bide_buf_unref(ending->history);
+    end_step(core, topic_of(core, ending->job));
+}
+
+void bi_op_finish_apply(struct core *core, const struct prepared_ending *ending)
+{
+    struct job *job = ending->job;
+    int code = bi_journal_change(core, job);
+    assert(code == BIDE_OK);
+    (void)code;
+
+    if (ending->ending == BIDE_ENDING_RELEASE) {
+        apply_release(core, job, ending->priority, ending->due, ending->due_wall, ending->delay);
+    } else if (ending->ending == BIDE_ENDING_BURY) {
+        record_failure(core, job, ending->history, ending->error);
+        bi_retry_bury(core, job, ending->priority);
+    } else if (ending->keep) {
+        apply_done(core, job, ending->result, ending->retain);
+    } else {
+        COUNT(core, topic_of(core, job), deletes);
+        remove_job(core, job, BIDE_EVENT_DELETED, ending->finished);
+    }
+}
+
+void bi_op_finish_end(struct core *core, struct topic *topic, const struct prepared_ending *ending)
+{
+    /* Only now: the oldest result may have been one that a put of the step replaced. */
+    if (ending->keep && ending->retain > 0)
+        bi_op_finish_retire_excess(core, topic, BI_RETIRE_STEP);
+    end_step(core, topic);
 }
 
 /* ---- touch ---- */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * op_put - inserting jobs: put, put_many, restore.
+ * op_put - inserting jobs: put, put_many, restore, and the puts of a step (finish_and_put).
  *
  * Failure    Everything that can fail precedes the first change: a new job is built outside of the
  *            queue and then inserted by steps that cannot fail. A topic that was created for a
@@ -51,9 +51,11 @@ static int find_key_holder(struct core *core, bide_op *op, const struct job_spec
     if (*holder == NULL)
         return BIDE_OK;
 
-    /* The holder may be uncommitted: the reply names it, or replaces it. */
+    /* The holder may be uncommitted: the reply names it, or replaces it. A holder without a state
+     * is an earlier put of the same step, which cannot be replaced. */
     bi_journal_depend_on(core, (*holder)->id);
-    if (spec->conflict == BIDE_REPLACE && (*holder)->state != BIDE_STATE_RESERVED)
+    if (spec->conflict == BIDE_REPLACE && (*holder)->state != BIDE_STATE_RESERVED &&
+        (*holder)->state != BIDE_STATE_GONE)
         return BIDE_OK;
     *id = (*holder)->id;
     return bi_core_error(op, BIDE_EXISTS, "%s: job %llu of topic %s holds this key",
@@ -66,7 +68,7 @@ static int check_topic_full(const struct core *core, bide_op *op, const struct j
     if (topic == NULL || core->limits.max_jobs_per_topic == 0 || is_result(spec))
         return BIDE_OK;
 
-    uint64_t live = bi_topic_live_count(topic);
+    uint64_t live = bi_topic_live_count(topic) + (uint64_t)topic->step_jobs;
     /* The job that is replaced makes room. */
     if (holder != NULL && holder->state != BIDE_STATE_DONE)
         live--;
@@ -96,12 +98,10 @@ static void expire_if_due(struct core *core, struct job *job)
 static void insert(struct core *core, struct job *job, struct job *holder,
                    const struct bi_image *image)
 {
-    assert(job->id == core->next_id);
+    assert(job->id < core->next_id);
     if (holder != NULL)
         bi_op_finish_remove_counted(core, holder);
 
-    /* Only now: a put that failed does not use up an id. */
-    core->next_id++;
     bi_job_enter(core, job, bi_job_spec_set_due(core, job, image));
     COUNT(core, topic_of(core, job), puts);
     bi_event_emit(core, BIDE_EVENT_PUT, job);
@@ -143,12 +143,15 @@ static int build_and_insert(struct core *core, const struct job_spec *spec, stru
         return code;
     }
 
-    *id = job->id;
+    /* Only now: a put that failed does not use up an id. */
+    *id = core->next_id++;
     insert(core, job, holder, &spec->image);
     return BIDE_OK;
 }
 
-static int put_spec(struct core *core, bide_op *op, const struct job_spec *spec, uint64_t *id)
+/* The checks that precede the creation of the topic. *topic is NULL if it does not exist. */
+static int check_put(struct core *core, bide_op *op, const struct job_spec *spec,
+                     struct topic **topic, struct job **holder, uint64_t *id)
 {
     assert(spec->topic.size > 0);
     int code = check_size(core, op, spec);
@@ -160,15 +163,27 @@ static int put_spec(struct core *core, bide_op *op, const struct job_spec *spec,
         return bi_core_error(op, BIDE_EFULL, "%s: all ids up to 2^53 have been given",
                              bide_op_name(op->kind));
 
-    struct topic *topic = bi_topic_find(core, spec->topic);
-    bool existed = topic != NULL;
+    *topic = bi_topic_find(core, spec->topic);
+    code = find_key_holder(core, op, spec, *topic, holder, id);
+    return code == BIDE_OK ? check_topic_full(core, op, spec, *topic, *holder) : code;
+}
+
+/* The bytes of a job with an ext and slack, used or not: it must be reservable in a full queue. */
+static uint64_t cost_of(const struct job_spec *spec)
+{
+    return JOB_COST + JOB_EXT_COST + JOB_SLACK + body_size(spec->buf, spec->body) + spec->key.size +
+           spec->last_error.size + spec->result.size + spec->history.size;
+}
+
+static int put_spec(struct core *core, bide_op *op, const struct job_spec *spec, uint64_t *id)
+{
+    struct topic *topic;
     struct job *holder;
-    code = find_key_holder(core, op, spec, topic, &holder, id);
-    if (code == BIDE_OK)
-        code = check_topic_full(core, op, spec, topic, holder);
+    int code = check_put(core, op, spec, &topic, &holder, id);
     if (code != BIDE_OK)
         return code;
 
+    bool existed = topic != NULL;
     if (!existed)
         code = bi_topic_get(core, spec->topic, core->limits.max_topics, &topic);
     if (code != BIDE_OK)
@@ -176,12 +191,8 @@ static int put_spec(struct core *core, bide_op *op, const struct job_spec *spec,
 
     /* Removing the replaced job may leave the topic without members. */
     bi_topic_pin(topic);
-    /* With an ext and slack, used or not: the job must be reservable in a full queue. */
-    uint64_t bytes = JOB_COST + JOB_EXT_COST + JOB_SLACK + body_size(spec->buf, spec->body) +
-                     spec->key.size + spec->last_error.size + spec->result.size +
-                     spec->history.size;
-    code =
-        bi_core_is_full(core, bytes) ? BIDE_EFULL : build_and_insert(core, spec, topic, holder, id);
+    code = bi_core_is_full(core, cost_of(spec)) ? BIDE_EFULL
+                                                : build_and_insert(core, spec, topic, holder, id);
     bi_core_error_limit(core, op, code);
 
     topic->pins--;
@@ -223,27 +234,32 @@ static void set_schedule(const struct core *core, const bide_put_options *option
     }
 }
 
-static int put_item(struct core *core, bide_op *op, bide_put_item *item)
+static void describe(const struct core *core, const bide_put_item *item, struct job_spec *spec)
 {
     const bide_put_options *options = item->options == NULL ? &default_options : item->options;
-    struct job_spec spec;
-    bi_job_spec_init(&spec);
-    spec.topic = item->topic;
-    spec.body = item->body;
-    spec.buf = item->buf != NULL ? item->buf : item->made_;
-    spec.take_buf = item->buf == NULL && item->made_ != NULL;
+    bi_job_spec_init(spec);
+    spec->topic = item->topic;
+    spec->body = item->body;
+    spec->buf = item->buf != NULL ? item->buf : item->made_;
+    spec->take_buf = item->buf == NULL && item->made_ != NULL;
 
-    spec.conflict = options->conflict;
+    spec->conflict = options->conflict;
     if (options->key.size > 0)
-        spec.key = options->key;
-    spec.plain = is_plain(options);
+        spec->key = options->key;
+    spec->plain = is_plain(options);
 
-    struct bi_image *image = &spec.image;
+    struct bi_image *image = &spec->image;
     image->priority = options->priority;
     image->key_hold_retained = options->key_hold_retained;
     image->ttr = options->ttr_ms == 0 ? core->limits.default_ttr : us_of(options->ttr_ms);
     BI_JOB_EXT(COPY_OPTION)
     set_schedule(core, options, image);
+}
+
+static int put_item(struct core *core, bide_op *op, bide_put_item *item)
+{
+    struct job_spec spec;
+    describe(core, item, &spec);
 
     int code = put_spec(core, op, &spec, &item->id);
     /* The copy of the body belongs to the job now; after a failure it is freed. */
@@ -304,6 +320,109 @@ int bi_exec_put_many(struct core *core, bide_op *op)
     bi_journal_end_group(core);
     bi_bulk_end(&items, op);
     return BIDE_OK;
+}
+
+/* ---- the puts of a step ---- */
+
+/* Builds the job of a put and reserves the memory of its journal entries. */
+static int build_for_step(struct core *core, const struct job_spec *spec, struct prepared_put *put)
+{
+    struct topic *topic = put->topic;
+    uint32_t entries = put->holder == NULL ? 1 : 2;
+    if (bi_core_is_full(core, cost_of(spec)))
+        return BIDE_EFULL;
+
+    struct job *job = bi_job_spec_build(core, topic, spec, core->next_id);
+    if (job == NULL)
+        return BIDE_ENOMEM;
+
+    if (!bi_topic_reserve(core, topic, topic->step_entries + entries)) {
+        if (spec->take_buf)
+            bide_buf_ref(job->body);
+        bi_job_free(core, job);
+        return BIDE_ENOMEM;
+    }
+
+    put->job = job;
+    topic->step_entries += entries;
+    topic->step_jobs += put->holder == NULL || put->holder->state == BIDE_STATE_DONE;
+    core->next_id++;
+    return BIDE_OK;
+}
+
+static void unpin(struct core *core, const struct prepared_put *put, bool inserted)
+{
+    put->topic->pins--;
+    if (put->made_topic && !inserted)
+        bi_topic_destroy(core, put->topic);
+    else
+        bi_topic_cleanup(core, put->topic);
+}
+
+int bi_op_put_prepare(struct core *core, bide_op *op, bide_put_item *item, struct prepared_put *put)
+{
+    struct job_spec spec;
+    describe(core, item, &spec);
+    int code = check_put(core, op, &spec, &put->topic, &put->holder, &item->id);
+    if (code != BIDE_OK)
+        return code;
+
+    put->made_topic = put->topic == NULL;
+    if (put->made_topic)
+        code = bi_topic_get(core, spec.topic, core->limits.max_topics, &put->topic);
+    if (code != BIDE_OK)
+        return bi_core_error_limit(core, op, code);
+
+    bi_topic_pin(put->topic);
+    code = build_for_step(core, &spec, put);
+    if (code != BIDE_OK) {
+        unpin(core, put, false);
+        return bi_core_error_limit(core, op, code);
+    }
+
+    /* From now on a later put of the step finds this job by its key. */
+    if (put->holder != NULL)
+        bi_job_release_key(core, put->holder);
+    bi_job_hold_key(core, put->job);
+    return BIDE_OK;
+}
+
+void bi_op_put_abandon(struct core *core, const bide_put_item *item, const struct prepared_put *put)
+{
+    assert(put->job->id == core->next_id - 1);
+    core->next_id--;
+    bi_job_release_key(core, put->job);
+    if (put->holder != NULL)
+        bi_job_hold_key(core, put->holder);
+
+    /* Freeing the job releases the body, but on failure it is still the caller's. */
+    if (item->buf == NULL && item->made_ != NULL)
+        bide_buf_ref(put->job->body);
+    bi_job_free(core, put->job);
+
+    put->topic->step_jobs = 0;
+    put->topic->step_entries = 0;
+    unpin(core, put, false);
+}
+
+void bi_op_put_apply(struct core *core, bide_put_item *item, const struct prepared_put *put)
+{
+    struct job_spec spec;
+    describe(core, item, &spec);
+    item->made_ = NULL; /* it belongs to the job */
+    item->id = put->job->id;
+
+    /* Neither can fail: the step has reserved the entries. */
+    int code = bi_journal_insert(core, put->job);
+    if (code == BIDE_OK && put->holder != NULL)
+        code = bi_journal_change(core, put->holder);
+    assert(code == BIDE_OK);
+    (void)code;
+
+    insert(core, put->job, put->holder, &spec.image);
+    put->topic->step_jobs = 0;
+    put->topic->step_entries = 0;
+    unpin(core, put, true);
 }
 
 /* ---- restore ---- */

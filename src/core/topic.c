@@ -334,9 +334,9 @@ static bool reserve_due_set(struct core *core, struct due_set *set, uint32_t roo
            due_heap_reserve(&set->heaps[DUE_WALL], &core->alloc, room);
 }
 
-bool bi_topic_reserve(struct core *core, struct topic *topic)
+bool bi_topic_reserve(struct core *core, struct topic *topic, uint32_t count)
 {
-    uint32_t room = topic->members + 1;
+    uint32_t room = topic->members + count;
 
     /* Every heap needs room for all members: a rollback may return a job to any set, and a merge
      * may move all jobs of one set into another. */

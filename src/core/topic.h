@@ -89,7 +89,10 @@ struct topic {
     struct line_heap line; /* the calls that wait */
     uint32_t line_links;   /* links of waiters, also of parked ones: the room of the line */
     uint64_t references;
-    uint32_t pins;        /* operations in progress that need the topic */
+    uint32_t pins; /* operations in progress that need the topic */
+    /* While finish_and_put prepares its changes, else 0: jobs that they add, and journal entries. */
+    int32_t step_jobs;
+    uint32_t step_entries;
     uint64_t fair_turn;   /* the last fair reserve that took a job from it */
     int64_t paused_until; /* boot-time clock; 0: not paused; BI_NEVER: until resumed */
     int64_t pause;        /* requested duration; for display only */
@@ -110,9 +113,9 @@ void bi_topic_prefetch(const struct core *core, bide_slice later, bide_slice nex
  * caller that does not use the topic after all calls bi_topic_cleanup(). */
 int bi_topic_get(struct core *core, bide_slice name, uint64_t max, struct topic **topic);
 
-/* Reserves room for one more member in every heap, so that no later change of state allocates.
+/* Reserves room for so many more members in every heap, so that no later change of state allocates.
  * False when out of memory. */
-bool bi_topic_reserve(struct core *core, struct topic *topic);
+bool bi_topic_reserve(struct core *core, struct topic *topic, uint32_t count);
 
 /* True if something needs the topic: a member, a call, a reference, a pin, a pause, the journal. */
 bool bi_topic_is_in_use(const struct topic *topic);

@@ -265,7 +265,8 @@ static bool copy_body(bide_op *op, const struct field *field, void *item)
     return copy_slice(op, *bytes, given, member_at(item, field->aux[1]));
 }
 
-static void copy_bodies_of_items(bide_op *op, const struct run *run)
+/* An item without memory fails alone, except in a list that fails as a whole. */
+static bool copy_bodies_of_items(bide_op *op, const struct run *run)
 {
     struct bulk_errors errors;
     bi_bulk_begin(&errors, op);
@@ -280,6 +281,7 @@ static void copy_bodies_of_items(bide_op *op, const struct run *run)
         }
     }
     bi_bulk_end(&errors, op);
+    return errors.item == 0 || !bi_op_is(op, OP_ATOMIC);
 }
 
 static bool copy_restored(bide_op *op)
@@ -296,14 +298,21 @@ static bool copy_restored(bide_op *op)
 
 static bool copy_payloads(bide_op *op)
 {
-    struct run run = find_in_args(op, &bi_op_codec_field_body);
-    if (run.field == NULL)
-        return copy_restored(op);
-    if (run.items == NULL)
-        return copy_body(op, run.field, run.base);
+    const struct layout *args = bi_op_row(op)->args;
+    bool copied = true;
 
-    copy_bodies_of_items(op, &run);
-    return true;
+    /* All of them, also after a failure: the members for copies must be valid. */
+    for (size_t i = 0; i < args->count; i++) {
+        const struct layout one = {.fields = &args->fields[i], .count = 1};
+        struct run run = find_run(&one, op, &bi_op_codec_field_body);
+        if (run.items != NULL)
+            copied = copy_bodies_of_items(op, &run) && copied;
+        else if (run.field != NULL)
+            copied = copy_body(op, run.field, run.base) && copied;
+        else if (args->fields[i].codec == &bi_op_codec_field_restored)
+            copied = copy_restored(op) && copied;
+    }
+    return copied;
 }
 
 /* Put options of another size, and their copy in our size. */

@@ -223,6 +223,15 @@ int bi_op_check_fail_kind(bide_op *op, const char *what, const void *member)
     return BIDE_OK;
 }
 
+int bi_op_check_ending(bide_op *op, const char *what, const void *member)
+{
+    (void)what;
+    /* Unsigned, so that a negative value is rejected as well. */
+    if (*(const unsigned *)member > BIDE_ENDING_BURY)
+        return invalid(op, "%d is not an ending of a job", *(const int *)member);
+    return BIDE_OK;
+}
+
 int bi_op_check_text(bide_op *op, const char *what, const void *member)
 {
     const bide_slice *text = member;
@@ -295,7 +304,8 @@ static int check_put_options(bide_op *op, const bide_put_options *options)
         options = &copy;
     }
 
-    if (options->conflict != BIDE_REJECT && options->conflict != BIDE_REPLACE)
+    /* Unsigned, so that a negative value is rejected as well. */
+    if ((unsigned)options->conflict > BIDE_SKIP)
         return invalid(op, "%d is not a way to treat a conflict", (int)options->conflict);
     if (options->delay_ms != 0 && options->run_at_ms != 0)
         return invalid(op, "delay_ms and run_at_ms are both given; choose one");
@@ -329,21 +339,26 @@ int bi_op_check_put(const bide_options *options, bide_op *op)
     return check_put_item(options, op, &op->put);
 }
 
-int bi_op_check_put_many(const bide_options *options, bide_op *op)
+static int check_put_items(const bide_options *options, bide_op *op, const bide_put_item *items,
+                           size_t count)
 {
-    const bide_put_many_args *args = &op->put_many;
     size_t bytes = 0;
 
-    for (size_t i = 0; i < args->count; i++) {
-        size_t size = payload_size(args->items[i].body, args->items[i].buf);
+    for (size_t i = 0; i < count; i++) {
+        size_t size = payload_size(items[i].body, items[i].buf);
         /* The sizes come from the caller: the sum must not wrap. */
         bytes = size > SIZE_MAX - bytes ? SIZE_MAX : bytes + size;
     }
 
     /* A single body is limited by max_job_size only, as in put. */
-    if (args->count > 1)
+    if (count > 1)
         TRY(check_size(op, "the list of bodies", bytes, BIDE_BATCH_BYTES));
     return check_items(options, op, check_put_item);
+}
+
+int bi_op_check_put_many(const bide_options *options, bide_op *op)
+{
+    return check_put_items(options, op, op->put_many.items, op->put_many.count);
 }
 
 /* A restored time is not chosen by the caller, and what is derived for a snapshot is ignored. */
@@ -458,6 +473,23 @@ int bi_op_check_finish_and_reserve(const bide_options *options, bide_op *op)
     op->finish_and_reserve.finish.status = BIDE_PENDING;
     TRY(check_finish_item(options, op, &op->finish_and_reserve.finish));
     return bi_op_check_reserve(options, op);
+}
+
+int bi_op_check_finish_and_put(const bide_options *options, bide_op *op)
+{
+    const bide_finish_and_put_args *args = &op->finish_and_put;
+    TRY(check_user_time(op, "run_at_ms", args->run_at_ms));
+    if (args->delay_ms != 0 && args->run_at_ms != 0)
+        return invalid(op, "delay_ms and run_at_ms are both given; choose one");
+    TRY(check_finish_item(options, op, &args->finish));
+    TRY(check_put_items(options, op, args->items, args->count));
+
+    /* An invalid item fails all. */
+    if (op->error_item == 0)
+        return BIDE_OK;
+    int code = args->items[op->error_item - 1].status;
+    bi_op_result_fail_items(op, code);
+    return code;
 }
 
 static int check_touch_item(const bide_options *options, bide_op *op, const void *touch_item)

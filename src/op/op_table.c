@@ -211,13 +211,23 @@ static bool put_needs_recovery(const bide_op *op)
     return has_key(&op->put);
 }
 
-static bool put_many_needs_recovery(const bide_op *op)
+static bool items_have_key(const bide_put_item *items, size_t count)
 {
     /* The options of a rejected item may be invalid. */
-    for (size_t i = 0; i < op->put_many.count; i++)
-        if (op->put_many.items[i].status == BIDE_OK && has_key(&op->put_many.items[i]))
+    for (size_t i = 0; i < count; i++)
+        if (items[i].status == BIDE_OK && has_key(&items[i]))
             return true;
     return false;
+}
+
+static bool put_many_needs_recovery(const bide_op *op)
+{
+    return items_have_key(op->put_many.items, op->put_many.count);
+}
+
+static bool finish_and_put_needs_recovery(const bide_op *op)
+{
+    return items_have_key(op->finish_and_put.items, op->finish_and_put.count);
 }
 
 static bool restore_needs_recovery(const bide_op *op)
@@ -308,6 +318,19 @@ static void undo_list(bide_op *op)
             finish_and_reserve.reserve.job_max, 1, job)), \
     WAITS(finish_and_reserve.reserve.timeout_ms), \
     RESERVE_AT(finish_and_reserve.reserve)
+/* The items first: functions for lists find them there. */
+#define ROW_FINISH_AND_PUT \
+    RULES(RULE(pointer, "items", finish_and_put.items), RULE(count, "count", finish_and_put.count), \
+          RULE(ending, NULL, finish_and_put.ending), \
+          RULE(priority, "the priority", finish_and_put.priority), \
+          RULE(duration, "delay_ms", finish_and_put.delay_ms), \
+          RULE(slice, "the reason", finish_and_put.reason)), \
+    CHECK(finish_and_put), FLAGS(OP_INSERTS_JOBS | OP_PAYLOAD | OP_ATOMIC), \
+    ARGS(ITEMS(finish_and_put, put_item), INNER(finish_and_put.finish, finish_item), \
+         ENUM(finish_and_put.ending), I64(finish_and_put.priority), I64(finish_and_put.delay_ms), \
+         I64(finish_and_put.run_at_ms), SLICE(finish_and_put.reason)), \
+    RESULTS(OUTCOMES(finish_and_put, put_outcome), SIZE(finish_and_put.accepted), ERROR_ITEM), \
+    DEPENDS(finish_and_put_needs_recovery)
 #define ROW_RELEASE \
     RULES(RULE(priority, "the priority", release.priority), \
           RULE(duration, "delay_ms", release.delay_ms)), \

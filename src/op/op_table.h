@@ -38,6 +38,7 @@ enum op_flag {
     OP_PAGE = 1 << 12,       /* returns a page of a listing */
     OP_BODIES = 1 << 13,     /* returns bodies, */
     OP_RESULTS = 1 << 14,    /* or the result of a job */
+    OP_ATOMIC = 1 << 16,     /* a list that succeeds or fails as a whole */
     OP_PAYLOAD = 1 << 15,    /* has bodies or results, which are copied (op_args.h) */
 };
 
@@ -88,14 +89,15 @@ op_rule_check bi_op_check_topic, bi_op_check_any_topic, bi_op_check_slice, bi_op
     bi_op_check_duration, bi_op_check_duration_or_keep, bi_op_check_duration_or_forever,
     bi_op_check_priority, bi_op_check_pointer, bi_op_check_count, bi_op_check_event_count,
     bi_op_check_state, bi_op_check_any_state, bi_op_check_state_set, bi_op_check_fail_kind,
-    bi_op_check_text, bi_op_check_cursor;
+    bi_op_check_text, bi_op_check_cursor, bi_op_check_ending;
 
 /* The checks of all arguments that the rules do not cover. */
 typedef int op_check(const bide_options *options, bide_op *op);
 op_check bi_op_check_put, bi_op_check_put_many, bi_op_check_restore, bi_op_check_reserve,
-    bi_op_check_done, bi_op_check_finish_many, bi_op_check_finish_and_reserve, bi_op_check_touch,
-    bi_op_check_touch_many, bi_op_check_update, bi_op_check_purge, bi_op_check_topic_ref,
-    bi_op_check_find, bi_op_check_subscribe, bi_op_check_backup;
+    bi_op_check_done, bi_op_check_finish_many, bi_op_check_finish_and_reserve,
+    bi_op_check_finish_and_put, bi_op_check_touch, bi_op_check_touch_many, bi_op_check_update,
+    bi_op_check_purge, bi_op_check_topic_ref, bi_op_check_find, bi_op_check_subscribe,
+    bi_op_check_backup;
 
 /* ---- access to rows ---- */
 

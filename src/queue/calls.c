@@ -135,6 +135,22 @@ int bide_finish_and_reserve(bide *queue, bide_finish_item *finish, bide_reserve_
     return code;
 }
 
+int bide_finish_and_put(bide *queue, bide_finish_and_put_args *args)
+{
+    bi_last_error_clear();
+    if (args == NULL)
+        return bi_last_error_set(BIDE_EINVAL, "finish_and_put: args is NULL");
+
+    bide_op op;
+    op.kind = BIDE_OP_FINISH_AND_PUT;
+    op.finish_and_put = *args;
+
+    int code = bi_blocking_call_run(queue, &op);
+    if (code == BIDE_OK)
+        args->accepted = op.finish_and_put.accepted;
+    return code;
+}
+
 int bide_release(bide *queue, uint64_t id, uint64_t token, int64_t priority, int64_t delay_ms)
 {
     bide_op op;

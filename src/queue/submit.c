@@ -37,9 +37,10 @@ void bi_submit_prepare(const struct bide *queue, bide_op *op)
 
 void bi_submit_clear_error(bide_op *op)
 {
-    if (op->status != BIDE_OK)
-        op->error_item = 0; /* the message is about the whole op */
-    else if (op->error_item == 0)
+    /* After a failure the message is about the whole op, or about the item that made it fail. */
+    if (op->status != BIDE_OK && !(bi_op_is_kind((int)op->kind) && bi_op_is(op, OP_ATOMIC)))
+        op->error_item = 0;
+    else if (op->status == BIDE_OK && op->error_item == 0)
         op->error[0] = 0;
 }
 

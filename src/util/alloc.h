@@ -91,6 +91,7 @@ struct pool {
     uint32_t slab_hint;  /* every element below has a slab */
     uint32_t partial;    /* first slab with free items, +1; 0: none */
     uint32_t empty;      /* slabs without allocated items */
+    uint64_t room;       /* items of all slabs, allocated or not */
     uint64_t used;       /* allocated items of all slabs */
 };
 
@@ -99,6 +100,9 @@ void bi_pool_done(struct pool *pool);
 
 /* Returns a new item with undefined bytes; 0 when out of memory. */
 uint32_t bi_pool_alloc(struct pool *pool);
+/* Ensures that the next count calls of alloc cannot fail if no item is freed before them. False when
+ * out of memory. */
+bool bi_pool_reserve(struct pool *pool, uint32_t count);
 void bi_pool_free(struct pool *pool, uint32_t ref);
 
 /* An upper bound of all references in use. O(slabs). */

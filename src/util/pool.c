@@ -80,6 +80,7 @@ static bool add_slab(struct pool *pool)
     pool->slabs[index] = (struct pool_slab){.items = items, .fresh = index == 0 ? 1 : 0};
     pool->slab_hint = index + 1;
     pool->empty++;
+    pool->room += (UINT64_C(1) << pool->shift) - (index == 0);
     link_partial(pool, index);
     return true;
 }
@@ -91,6 +92,7 @@ static void free_slab(struct pool *pool, uint32_t index)
     bi_alloc_free(&pool->alloc, pool->slabs[index].items);
     pool->slabs[index].items = NULL;
     pool->empty--;
+    pool->room -= (UINT64_C(1) << pool->shift) - (index == 0);
 
     if (index < pool->slab_hint)
         pool->slab_hint = index;
@@ -101,6 +103,15 @@ static void free_slab(struct pool *pool, uint32_t index)
 static uint32_t *next_free(const struct pool *pool, uint32_t slab, uint32_t index)
 {
     return bi_pool_at(pool, (slab << pool->shift) | index);
+}
+
+bool bi_pool_reserve(struct pool *pool, uint32_t count)
+{
+    assert(pool->used <= pool->room);
+    while (pool->room - pool->used < count)
+        if (!add_slab(pool))
+            return false;
+    return true;
 }
 
 uint32_t bi_pool_alloc(struct pool *pool)

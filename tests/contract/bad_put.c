@@ -78,7 +78,7 @@ static void put_with_invalid_options_is_rejected(void)
     CODE(PUT(sample, &options), BIDE_EINVAL);
     options.max_retries = 0;
     options.key = slice("k");
-    options.conflict = (bide_conflict)2;
+    options.conflict = (bide_conflict)(BIDE_SKIP + 1);
     CODE(PUT(sample, &options), BIDE_EINVAL);
     options.conflict = (bide_conflict)99;
     CODE(PUT(sample, &options), BIDE_EINVAL);

@@ -95,7 +95,7 @@ static void fill_options(bide_put_options *options)
 {
     *options = (bide_put_options)BIDE_PUT_OPTIONS_INIT;
     options->priority = (uint32_t)any_number();
-    options->conflict = (bide_conflict)(one_in(20) ? 7 : roll(2));
+    options->conflict = (bide_conflict)(one_in(20) ? 7 : roll(3));
     options->key = one_in(4) ? any_bytes() : (bide_slice){NULL, 0};
     options->delay_ms = one_in(4) ? any_number() : 0;
     options->run_at_ms = one_in(9) ? any_number() : 0;
@@ -185,6 +185,17 @@ static void ask_to_take_or_finish(struct slot *slot, bide_op *op)
         return;
     case BIDE_OP_PUT_MANY:
         op->put_many = (bide_put_many_args){one_in(30) ? NULL : slot->puts, any_count(3), 0};
+        return;
+    case BIDE_OP_FINISH_AND_PUT:
+        op->finish_and_put =
+            (bide_finish_and_put_args){.finish = slot->finishes[0],
+                                       .ending = (bide_ending)(one_in(20) ? 9 : roll(3)),
+                                       .priority = one_in(2) ? BIDE_KEEP : any_number(),
+                                       .delay_ms = one_in(3) ? any_number() : 0,
+                                       .run_at_ms = one_in(9) ? any_number() : 0,
+                                       .reason = one_in(3) ? any_bytes() : (bide_slice){NULL, 0},
+                                       .items = one_in(30) ? NULL : slot->puts,
+                                       .count = any_count(3)};
         return;
     case BIDE_OP_RESTORE:
         op->restore.job = one_in(30) ? NULL : &slot->exported;

@@ -609,6 +609,9 @@ static void ops_that_it_does_not_know_are_refused(void)
     changes.id = id;
     changes.priority = 1;
     CANNOT(bide_fail(queue, id, 0, "text", 0, NULL, NULL));
+    bide_put_item item = {.topic = {"a", 1}, .body = {"y", 1}};
+    bide_finish_and_put_args step = {.finish.id = id, .items = &item, .count = 1};
+    CANNOT(bide_finish_and_put(queue, &step));
     CANNOT(bide_update(queue, &changes));
     CANNOT(bide_cancel(queue, id));
     CANNOT(bide_find(queue, "a", "k", 1, &job));

@@ -20,6 +20,13 @@ static void record_id(struct model *m, uint64_t id)
         m->replied_id = id;
 }
 
+static void record_ids(struct model *m, const bide_put_item *items, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (items[i].status == BIDE_OK)
+            record_id(m, items[i].id);
+}
+
 /* Whoever asked has the answer now: what it says may never be given again. */
 static void answered(struct sim *sim, struct sim_op *sop)
 {
@@ -37,9 +44,10 @@ static void answered(struct sim *sim, struct sim_op *sop)
         record_id(sim->model, op->put.id);
     else if (op->kind == BIDE_OP_RESTORE)
         record_id(sim->model, op->restore.id);
-    for (size_t i = 0; op->kind == BIDE_OP_PUT_MANY && i < op->put_many.count; i++)
-        if (op->put_many.items[i].status == BIDE_OK)
-            record_id(sim->model, op->put_many.items[i].id);
+    else if (op->kind == BIDE_OP_PUT_MANY)
+        record_ids(sim->model, op->put_many.items, op->put_many.count);
+    else if (op->kind == BIDE_OP_FINISH_AND_PUT)
+        record_ids(sim->model, op->finish_and_put.items, op->finish_and_put.count);
 }
 
 /* An answer may wait only for a batch that will come. */

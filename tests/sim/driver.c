@@ -78,7 +78,10 @@ static void drop_references(struct sim_op *sop)
         drop_finishes(op->finish_many.items, op->finish_many.count);
     else if (op->kind == BIDE_OP_FINISH_AND_RESERVE)
         drop_finishes(&op->finish_and_reserve.finish, 1);
-    else if (op->kind == BIDE_OP_BODY || op->kind == BIDE_OP_RESULT)
+    else if (op->kind == BIDE_OP_FINISH_AND_PUT) {
+        drop_finishes(&op->finish_and_put.finish, 1);
+        drop_puts(op->finish_and_put.items, op->finish_and_put.count);
+    } else if (op->kind == BIDE_OP_BODY || op->kind == BIDE_OP_RESULT)
         bide_buf_unref(op->fetch.buf);
     else if (op->kind == BIDE_OP_WAIT)
         bide_buf_unref(op->wait.result);

@@ -315,6 +315,7 @@ static const struct {
     {BIDE_OP_UNSUBSCRIBE, 8, gen_unsubscribe},
     {BIDE_OP_PING, 2, gen_nothing},
     {BIDE_OP_DRAIN, 12, gen_drain},
+    {BIDE_OP_FINISH_AND_PUT, 60, sim_gen_finish_and_put},
 };
 
 static size_t pick_kind(struct sim *sim)

@@ -54,7 +54,7 @@ void sim_gen_lease(struct sim *sim, struct sim_op *sop)
 
 /* ---- finishing ---- */
 
-static void pick_finish(struct sim *sim, char *room, bide_finish_item *item)
+void sim_pick_finish(struct sim *sim, char *room, bide_finish_item *item)
 {
     struct rng *rng = &sim->rng;
     pick_lease(sim, &item->id, &item->token);
@@ -71,7 +71,7 @@ static void pick_finish(struct sim *sim, char *room, bide_finish_item *item)
 
 void sim_gen_done(struct sim *sim, struct sim_op *sop)
 {
-    pick_finish(sim, sop->bytes[0], &sop->op.finish);
+    sim_pick_finish(sim, sop->bytes[0], &sop->op.finish);
 }
 
 void sim_gen_finish_many(struct sim *sim, struct sim_op *sop)
@@ -79,7 +79,7 @@ void sim_gen_finish_many(struct sim *sim, struct sim_op *sop)
     size_t count = (size_t)rng_range(&sim->rng, 1, SIM_ITEMS);
     memset(sop->finishes, 0, sizeof sop->finishes);
     for (size_t i = 0; i < count; i++)
-        pick_finish(sim, sop->bytes[i], &sop->finishes[i]);
+        sim_pick_finish(sim, sop->bytes[i], &sop->finishes[i]);
     sop->op.finish_many.items = sop->finishes;
     sop->op.finish_many.count = count;
 }
@@ -123,7 +123,7 @@ void sim_gen_reserve(struct sim *sim, struct sim_op *sop)
 
 void sim_gen_finish_and_reserve(struct sim *sim, struct sim_op *sop)
 {
-    pick_finish(sim, sop->bytes[0], &sop->op.finish_and_reserve.finish);
+    sim_pick_finish(sim, sop->bytes[0], &sop->op.finish_and_reserve.finish);
     pick_reserve(sim, sop, &sop->op.finish_and_reserve.reserve);
 }
 

@@ -39,7 +39,7 @@ static void pick_options(struct sim *sim, bide_put_options *options)
         options->ttr_ms = rng_range(rng, 60000, 600000);
     if (rng_one_in(rng, 3))
         options->key = sim_slice(sim_keys[rng_below(rng, SIM_KEYS)]);
-    options->conflict = rng_one_in(rng, 2) ? BIDE_REPLACE : BIDE_REJECT;
+    options->conflict = (bide_conflict)rng_below(rng, BIDE_SKIP + 1);
     options->key_hold_retained = rng_one_in(rng, 3);
     options->max_retries = (int32_t)rng_range(rng, BIDE_NO_RETRY_LIMIT, 3);
     if (rng_one_in(rng, 2))
@@ -77,6 +77,30 @@ void sim_gen_put_many(struct sim *sim, struct sim_op *sop)
         pick_item(sim, sop, i, &sop->puts[i]);
     sop->op.put_many.items = sop->puts;
     sop->op.put_many.count = count;
+}
+
+void sim_gen_finish_and_put(struct sim *sim, struct sim_op *sop)
+{
+    bide_finish_and_put_args *args = &sop->op.finish_and_put;
+    struct rng *rng = &sim->rng;
+    /* The last room for bytes is that of the job. */
+    char *room = sop->bytes[SIM_ITEMS - 1];
+
+    sim_pick_finish(sim, room, &args->finish);
+    args->ending = (bide_ending)rng_below(rng, BIDE_ENDING_BURY + 1);
+    args->priority = rng_one_in(rng, 2) ? BIDE_KEEP : rng_range(rng, 1020, 1028);
+    if (rng_one_in(rng, 3))
+        args->delay_ms = sim_pick_ms(sim);
+    else if (rng_one_in(rng, 2))
+        args->run_at_ms = pick_wall_ms(sim, 1000, 8000);
+    if (args->ending == BIDE_ENDING_BURY)
+        args->reason = sim_pick_text(sim, room, 60);
+
+    args->count = (size_t)rng_range(rng, 1, SIM_ITEMS - 1);
+    args->items = sop->puts;
+    memset(sop->puts, 0, sizeof sop->puts);
+    for (size_t i = 0; i < args->count; i++)
+        pick_item(sim, sop, i, &sop->puts[i]);
 }
 
 /* ---- restore ---- */

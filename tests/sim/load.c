@@ -145,6 +145,9 @@ void sim_load_named(struct sim *sim, const struct sim_op *sop)
     case BIDE_OP_FINISH_AND_RESERVE:
         load_early(sim, op->finish_and_reserve.finish.id);
         break;
+    case BIDE_OP_FINISH_AND_PUT:
+        load_early(sim, op->finish_and_put.finish.id);
+        break;
     case BIDE_OP_PUT:
     case BIDE_OP_PUT_MANY:
     case BIDE_OP_RESTORE:
@@ -169,6 +172,14 @@ static bool has_key(const bide_put_item *item)
     return item->options != NULL && item->options->key.size != 0;
 }
 
+static bool have_keys(const bide_put_item *items, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (has_key(&items[i]))
+            return true;
+    return false;
+}
+
 bool sim_must_wait(const struct sim *sim, const struct sim_op *sop)
 {
     const bide_op *op = &sop->op;
@@ -190,9 +201,9 @@ bool sim_must_wait(const struct sim *sim, const struct sim_op *sop)
     case BIDE_OP_PUT:
         return limited || has_key(&op->put);
     case BIDE_OP_PUT_MANY:
-        for (size_t i = 0; i < op->put_many.count; i++)
-            limited |= has_key(&op->put_many.items[i]);
-        return limited;
+        return limited || have_keys(op->put_many.items, op->put_many.count);
+    case BIDE_OP_FINISH_AND_PUT:
+        return limited || have_keys(op->finish_and_put.items, op->finish_and_put.count);
     case BIDE_OP_RESTORE:
         return limited || op->restore.job->key_size != 0;
     case BIDE_OP_UPDATE:

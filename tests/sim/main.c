@@ -72,6 +72,11 @@ void sim_trace(struct sim *sim, const struct sim_op *sop, int code)
     case BIDE_OP_PURGE:
         printf(" topic %.*s", (int)op->kick.topic.size, (const char *)op->kick.topic.data);
         break;
+    case BIDE_OP_FINISH_AND_PUT:
+        printf(" id %llu ending %d, %zu puts, item %u",
+               (unsigned long long)op->finish_and_put.finish.id, (int)op->finish_and_put.ending,
+               op->finish_and_put.count, op->error_item);
+        break;
     case BIDE_OP_PUT_MANY:
     case BIDE_OP_FINISH_MANY:
     case BIDE_OP_TOUCH_MANY:

@@ -277,6 +277,11 @@ typedef void model_handler(struct model *m, struct sim_op *sop);
 
 /* ---- model_put.c ---- */
 model_handler model_put, model_put_many, model_restore;
+/* Inserts the job of a put that succeeds. */
+void model_put_new(struct model *m, const bide_put_item *item);
+
+/* ---- model_finish_and_put.c ---- */
+model_handler model_finish_and_put;
 
 /* ---- model_reserve.c ---- */
 model_handler model_reserve, model_reserve_job;
@@ -306,8 +311,13 @@ void model_unpark(struct model *m, struct sim_op *sop);
 
 /* ---- model_finish.c ---- */
 model_handler model_delete, model_done, model_finish_many, model_finish_and_reserve;
-/* Takes a job out and counts it as deleted. */
+/* Takes a job out and counts it as deleted; finished: by its holder. */
 void model_delete_job(struct model *m, struct mjob *job);
+void model_drop(struct model *m, struct mjob *job, bool finished);
+/* A job is done: with its result, or gone. */
+void model_keep(struct model *m, struct mjob *job, bide_slice result, int64_t retain_ms);
+void model_forget(struct model *m, struct mjob *job);
+bide_slice model_result_of(const bide_finish_item *item);
 /* The retention of a done job is over. */
 void model_retire(struct model *m, struct mjob *job);
 /* Drops the oldest done jobs of a topic that holds too many. */
@@ -320,6 +330,9 @@ model_handler model_release, model_give_back, model_fail, model_bury, model_touc
 model_handler model_touch_many;
 enum { MODEL_HOLDER, MODEL_ANYBODY };
 int model_lease(struct model *m, uint64_t id, uint64_t token, int who, struct mjob **job);
+void model_release_job(struct model *m, struct mjob *job, int64_t priority, int64_t delay_ms,
+                       int64_t run_at_ms);
+void model_bury_job(struct model *m, struct mjob *job, int64_t priority, bide_slice reason);
 void model_end_of_lease(struct model *m, struct mjob *job);
 /* A failure was counted: delayed by backoff, or buried; why is the event to tell. */
 /* A delay by backoff must lie within its bounds. */

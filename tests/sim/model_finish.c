@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "model.h"
 
-static void drop(struct model *m, struct mjob *job, bool finished)
+void model_drop(struct model *m, struct mjob *job, bool finished)
 {
     model_change(m, job);
     MODEL_COUNT(m, job->name, deletes);
@@ -12,7 +12,7 @@ static void drop(struct model *m, struct mjob *job, bool finished)
 
 void model_delete_job(struct model *m, struct mjob *job)
 {
-    drop(m, job, false);
+    model_drop(m, job, false);
 }
 
 void model_retire(struct model *m, struct mjob *job)
@@ -44,14 +44,14 @@ void model_limit_done(struct model *m, int name, unsigned steps)
     }
 }
 
-static bide_slice result_of(const bide_finish_item *item)
+bide_slice model_result_of(const bide_finish_item *item)
 {
     if (item->buf == NULL)
         return item->result;
     return (bide_slice){.data = bide_buf_data(item->buf), .size = bide_buf_size(item->buf)};
 }
 
-static void keep(struct model *m, struct mjob *job, bide_slice result, int64_t retain_ms)
+void model_keep(struct model *m, struct mjob *job, bide_slice result, int64_t retain_ms)
 {
     model_change(m, job);
     model_set_state(m, job, BIDE_STATE_DONE);
@@ -65,10 +65,9 @@ static void keep(struct model *m, struct mjob *job, bide_slice result, int64_t r
     MODEL_COUNT(m, job->name, dones);
     model_event(m, job, BIDE_EVENT_DONE, BIDE_STATE_DONE);
     model_notify_waits(m, job, BIDE_STATE_DONE, false);
-    model_limit_done(m, job->name, MODEL_DONE_STEP);
 }
 
-static void forget(struct model *m, struct mjob *job)
+void model_forget(struct model *m, struct mjob *job)
 {
     model_change(m, job);
     MODEL_COUNT(m, job->name, dones);
@@ -79,7 +78,7 @@ static void forget(struct model *m, struct mjob *job)
 
 static int finish_done(struct model *m, struct mjob *job, const bide_finish_item *item)
 {
-    bide_slice result = result_of(item);
+    bide_slice result = model_result_of(item);
     if (job->state == BIDE_STATE_DONE)
         return BIDE_WRONG_STATE;
     if (result.size > m->sim->options.limits.max_result_size)
@@ -89,10 +88,12 @@ static int finish_done(struct model *m, struct mjob *job, const bide_finish_item
     if (m->sim->options.limits.max_memory != 0 && item->status == BIDE_EFULL)
         return BIDE_EFULL;
     int64_t retain_ms = item->retain_ms == BIDE_KEEP ? job->retain_ms : item->retain_ms;
-    if (retain_ms == 0)
-        forget(m, job);
-    else
-        keep(m, job, result, retain_ms);
+    if (retain_ms == 0) {
+        model_forget(m, job);
+        return BIDE_OK;
+    }
+    model_keep(m, job, result, retain_ms);
+    model_limit_done(m, job->name, MODEL_DONE_STEP);
     return BIDE_OK;
 }
 
@@ -106,7 +107,7 @@ static int finish(struct model *m, const bide_finish_item *item)
         return finish_done(m, job, item);
     if (m->sim->allowed_enomem && item->status == BIDE_ENOMEM)
         return BIDE_ENOMEM;
-    drop(m, job, item->token != 0); /* its holder is done with it */
+    model_drop(m, job, item->token != 0); /* its holder is done with it */
     return BIDE_OK;
 }
 

@@ -175,6 +175,33 @@ void model_end_of_lease(struct model *m, struct mjob *job)
 
 /* ---- the ops ---- */
 
+void model_release_job(struct model *m, struct mjob *job, int64_t priority, int64_t delay_ms,
+                       int64_t run_at_ms)
+{
+    model_change(m, job);
+    job->releases++;
+    MODEL_COUNT(m, job->name, releases);
+    if (priority != BIDE_KEEP)
+        job->priority = (uint32_t)priority;
+    model_requeue(m, job, delay_ms);
+    if (run_at_ms * US_PER_MS > m->now.wall) {
+        job->due = run_at_ms * US_PER_MS;
+        job->due_wall = true;
+        model_set_state(m, job, BIDE_STATE_DELAYED);
+    }
+    model_event(m, job, BIDE_EVENT_RELEASED, job->state);
+}
+
+void model_bury_job(struct model *m, struct mjob *job, int64_t priority, bide_slice reason)
+{
+    model_change(m, job);
+    if (priority != BIDE_KEEP)
+        job->priority = (uint32_t)priority;
+    model_set_error(m, job, reason);
+    model_add_failure(m, job, BIDE_FAILURE_BURIED, reason);
+    model_enter_buried(m, job);
+}
+
 void model_release(struct model *m, struct sim_op *sop)
 {
     struct mjob *job;
@@ -186,13 +213,7 @@ void model_release(struct model *m, struct sim_op *sop)
         model_delete_job(m, job);
         return;
     }
-    model_change(m, job);
-    job->releases++;
-    MODEL_COUNT(m, job->name, releases);
-    if (sop->op.release.priority != BIDE_KEEP)
-        job->priority = (uint32_t)sop->op.release.priority;
-    model_requeue(m, job, sop->op.release.delay_ms);
-    model_event(m, job, BIDE_EVENT_RELEASED, job->state);
+    model_release_job(m, job, sop->op.release.priority, sop->op.release.delay_ms, 0);
 }
 
 void model_give_back(struct model *m, struct sim_op *sop)
@@ -324,12 +345,7 @@ void model_bury(struct model *m, struct sim_op *sop)
         model_delete_job(m, job);
         return;
     }
-    model_change(m, job);
-    if (op->bury.priority != BIDE_KEEP)
-        job->priority = (uint32_t)op->bury.priority;
-    model_set_error(m, job, op->bury.reason);
-    model_add_failure(m, job, BIDE_FAILURE_BURIED, op->bury.reason);
-    model_enter_buried(m, job);
+    model_bury_job(m, job, op->bury.priority, op->bury.reason);
 }
 
 /* ---- touch ---- */

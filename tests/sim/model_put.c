@@ -21,7 +21,7 @@ static int refusal(struct model *m, bide_put_item *item, const bide_put_options 
     *holder = model_key_holder(m, name, sim_key_of(options->key));
     if (*holder != NULL) {
         model_depend_on(m, *holder);
-        if (options->conflict == BIDE_REJECT || (*holder)->state == BIDE_STATE_RESERVED)
+        if (options->conflict != BIDE_REPLACE || (*holder)->state == BIDE_STATE_RESERVED)
             return BIDE_EXISTS;
     }
     bool replaces = *holder != NULL && (*holder)->state != BIDE_STATE_DONE;
@@ -68,8 +68,9 @@ static void expire_at_once(struct model *m, struct mjob *job)
     model_remove(m, job);
 }
 
-static void put_new(struct model *m, bide_put_item *item, const bide_put_options *options)
+void model_put_new(struct model *m, const bide_put_item *item)
 {
+    const bide_put_options *options = item->options != NULL ? item->options : &defaults;
     int name = sim_name_of(item->topic);
     expect(m->sim, "id", (int64_t)m->next_id, (int64_t)item->id);
     struct mjob *job = model_insert(m, m->next_id++, name, BIDE_STATE_READY);
@@ -105,7 +106,7 @@ static void put_item(struct model *m, bide_put_item *item, int got)
     model_begin_group(m, holder != NULL ? 2 : 1, size_of(item));
     if (holder != NULL)
         model_delete_job(m, holder);
-    put_new(m, item, options);
+    model_put_new(m, item);
     model_end_group(m);
 }
 

@@ -40,6 +40,7 @@ static model_handler *const handlers[BIDE_OP_COUNT] = {
     [BIDE_OP_UNSUBSCRIBE] = model_unsubscribe,
     [BIDE_OP_PING] = model_ping,
     [BIDE_OP_DRAIN] = model_drain,
+    [BIDE_OP_FINISH_AND_PUT] = model_finish_and_put,
 };
 
 void model_answer(struct model *m, int want)

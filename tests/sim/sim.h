@@ -248,6 +248,8 @@ struct sim_op *sim_generate(struct sim *sim);
 void sim_flood(struct sim *sim);
 void sim_gen_put(struct sim *sim, struct sim_op *sop);
 void sim_gen_put_many(struct sim *sim, struct sim_op *sop);
+void sim_gen_finish_and_put(struct sim *sim, struct sim_op *sop);
+void sim_pick_finish(struct sim *sim, char *room, bide_finish_item *item);
 void sim_gen_restore(struct sim *sim, struct sim_op *sop);
 void sim_gen_restore_as(struct sim *sim, struct sim_op *sop, int name, bide_state state);
 void sim_gen_reserve(struct sim *sim, struct sim_op *sop);

@@ -172,7 +172,7 @@ static void any_options(bide_put_options *options)
 {
     *options = (bide_put_options)BIDE_PUT_OPTIONS_INIT;
     options->priority = any_u32();
-    options->conflict = (bide_conflict)below(2);
+    options->conflict = (bide_conflict)below(BIDE_SKIP + 1);
     options->delay_ms = any_i64();
     options->run_at_ms = any_i64();
     options->ttr_ms = any_i64();
@@ -265,6 +265,20 @@ static void any_many(struct op_world *world, bide_op *op)
         for (size_t i = 0; i < count; i++)
             any_touch(&world->touches[i]);
     }
+}
+
+static void any_finish_and_put(struct op_world *world, bide_finish_and_put_args *args)
+{
+    any_finish(world, &args->finish);
+    args->ending = (bide_ending)below(BIDE_ENDING_BURY + 1);
+    args->priority = any_i64();
+    args->delay_ms = any_i64();
+    args->run_at_ms = any_i64();
+    args->reason = any_slice();
+    args->items = world->puts;
+    args->count = 1 + below(LIST_MAX);
+    for (size_t i = 0; i < args->count; i++)
+        any_put(world, &world->puts[i], &world->options[i]);
 }
 
 static void any_feed(struct op_world *world, bide_subscription_args *args)
@@ -384,6 +398,9 @@ void any_op(struct op_world *world, bide_op *op, bide_op_kind kind)
         any_finish(world, &op->finish_and_reserve.finish);
         any_reserve(world, &op->finish_and_reserve.reserve);
         op->finish_and_reserve.finish.status = BIDE_PENDING;
+        break;
+    case BIDE_OP_FINISH_AND_PUT:
+        any_finish_and_put(world, &op->finish_and_put);
         break;
     case BIDE_OP_PEEK:
     case BIDE_OP_PEEK_FIRST:
@@ -521,6 +538,16 @@ static void same_many(const bide_op *a, const bide_op *b)
         same_touch(&a->touch_many.items[i], &b->touch_many.items[i]);
 }
 
+static void same_finish_and_put(const bide_finish_and_put_args *a,
+                                const bide_finish_and_put_args *b)
+{
+    same_finish(&a->finish, &b->finish);
+    SAME(ending), SAME(priority), SAME(delay_ms), SAME(run_at_ms), SAME_SLICE(reason);
+    SAME(count);
+    for (size_t i = 0; i < a->count; i++)
+        same_put(&a->items[i], &b->items[i]);
+}
+
 static void same_plain(const bide_op *a, const bide_op *b)
 {
     switch (a->kind) {
@@ -623,6 +650,9 @@ void same_arguments(const bide_op *a, const bide_op *b)
         same_finish(&a->finish_and_reserve.finish, &b->finish_and_reserve.finish);
         same_reserve(&a->finish_and_reserve.reserve, &b->finish_and_reserve.reserve);
         SAME(finish_and_reserve.finish.status);
+        break;
+    case BIDE_OP_FINISH_AND_PUT:
+        same_finish_and_put(&a->finish_and_put, &b->finish_and_put);
         break;
     case BIDE_OP_PEEK:
     case BIDE_OP_PEEK_FIRST:

@@ -21,20 +21,28 @@ static int any_status(int also)
     return below(2) == 0 ? BIDE_OK : below(2) == 0 ? also : any_i32();
 }
 
+static void any_put_outcomes(bide_put_item *items, size_t count, size_t *accepted)
+{
+    for (size_t i = 0; i < count; i++) {
+        items[i].id = any_u64();
+        items[i].status = any_status(BIDE_EXISTS);
+    }
+    *accepted = below(count + 1);
+}
+
 static void any_outcomes(bide_op *op)
 {
-    for (size_t i = 0; op->kind == BIDE_OP_PUT_MANY && i < op->put_many.count; i++) {
-        op->put_many.items[i].id = any_u64();
-        op->put_many.items[i].status = any_status(BIDE_EXISTS);
-    }
+    if (op->kind == BIDE_OP_PUT_MANY)
+        any_put_outcomes(op->put_many.items, op->put_many.count, &op->put_many.accepted);
+    else if (op->kind == BIDE_OP_FINISH_AND_PUT)
+        any_put_outcomes(op->finish_and_put.items, op->finish_and_put.count,
+                         &op->finish_and_put.accepted);
     for (size_t i = 0; op->kind == BIDE_OP_FINISH_MANY && i < op->finish_many.count; i++)
         op->finish_many.items[i].status = any_i32();
     for (size_t i = 0; op->kind == BIDE_OP_TOUCH_MANY && i < op->touch_many.count; i++) {
         op->touch_many.items[i].left_ms = any_i64();
         op->touch_many.items[i].status = any_status(BIDE_CANCEL_WANTED);
     }
-    if (op->kind == BIDE_OP_PUT_MANY)
-        op->put_many.accepted = below(op->put_many.count + 1);
 }
 
 static void any_jobs(bide_reserve_args *args)
@@ -220,13 +228,22 @@ static void same_outcome(int a, int b, int also, uint64_t given, uint64_t got)
     assert_int_equal(got, a == BIDE_OK || a == also ? given : 0);
 }
 
+static void same_put_outcomes(const bide_put_item *a, const bide_put_item *b, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        same_outcome(a[i].status, b[i].status, BIDE_EXISTS, a[i].id, b[i].id);
+}
+
 static void same_always(const bide_op *a, const bide_op *b)
 {
-    if (a->kind == BIDE_OP_PUT_MANY)
+    if (a->kind == BIDE_OP_PUT_MANY) {
         SAME(put_many.accepted);
-    for (size_t i = 0; a->kind == BIDE_OP_PUT_MANY && i < a->put_many.count; i++)
-        same_outcome(a->put_many.items[i].status, b->put_many.items[i].status, BIDE_EXISTS,
-                     a->put_many.items[i].id, b->put_many.items[i].id);
+        same_put_outcomes(a->put_many.items, b->put_many.items, a->put_many.count);
+    } else if (a->kind == BIDE_OP_FINISH_AND_PUT) {
+        SAME(finish_and_put.accepted);
+        same_put_outcomes(a->finish_and_put.items, b->finish_and_put.items,
+                          a->finish_and_put.count);
+    }
     for (size_t i = 0; a->kind == BIDE_OP_FINISH_MANY && i < a->finish_many.count; i++)
         SAME(finish_many.items[i].status);
     for (size_t i = 0; a->kind == BIDE_OP_TOUCH_MANY && i < a->touch_many.count; i++)

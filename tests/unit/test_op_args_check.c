@@ -76,6 +76,10 @@ static bide_op good(bide_op_kind kind)
     case BIDE_OP_PUT_MANY:
         op.put_many = (bide_put_many_args){.items = put_items, .count = 2};
         break;
+    case BIDE_OP_FINISH_AND_PUT:
+        op.finish_and_put = (bide_finish_and_put_args){
+            .finish = finishes[0], .priority = BIDE_KEEP, .items = put_items, .count = 2};
+        break;
     case BIDE_OP_RESTORE:
         op.restore.job = &exported;
         break;
@@ -278,7 +282,7 @@ static void put_arguments_are_checked(void **state)
     TAKEN(PUT, op.put.options = NULL);
     REFUSED(PUT, options.size = 0);
     REFUSED(PUT, options.size++);
-    REFUSED(PUT, options.conflict = (bide_conflict)2);
+    REFUSED(PUT, options.conflict = (bide_conflict)3);
     REFUSED(PUT, options.conflict = (bide_conflict)-1);
     REFUSED(PUT, options.delay_ms = 1, options.run_at_ms = 1);
     REFUSED(PUT, options.max_retries = -2);
@@ -335,6 +339,30 @@ static void put_many_is_rejected_as_a_whole_only_for_its_form(void **state)
     TAKEN(PUT_MANY, put_items[0].body = (bide_slice){half, 101});
     assert_int_equal(put_items[0].status, BIDE_TOO_BIG);
     assert_int_equal(put_items[1].status, BIDE_OK);
+}
+
+static void finish_and_put_is_rejected_as_a_whole(void **state)
+{
+    (void)state;
+    static char result[51];
+    REFUSED(FINISH_AND_PUT, op.finish_and_put.items = NULL);
+    REFUSED(FINISH_AND_PUT, op.finish_and_put.count = 0);
+    REFUSED(FINISH_AND_PUT, op.finish_and_put.count = BIDE_BATCH_JOBS + 1);
+    REFUSED(FINISH_AND_PUT, op.finish_and_put.ending = (bide_ending)3);
+    REFUSED(FINISH_AND_PUT, op.finish_and_put.ending = (bide_ending)-1);
+    REFUSED(FINISH_AND_PUT, op.finish_and_put.priority = -2);
+    REFUSED(FINISH_AND_PUT, op.finish_and_put.delay_ms = -1);
+    REFUSED(FINISH_AND_PUT, op.finish_and_put.run_at_ms = YEAR_2000 - 1);
+    REFUSED(FINISH_AND_PUT, op.finish_and_put.delay_ms = 1,
+            op.finish_and_put.run_at_ms = YEAR_2000);
+    REFUSED(FINISH_AND_PUT, op.finish_and_put.reason = (bide_slice){NULL, 1});
+    REFUSED(FINISH_AND_PUT, op.finish_and_put.finish.retain_ms = -2);
+    REFUSED_AS(BIDE_TOO_BIG, FINISH_AND_PUT,
+               op.finish_and_put.finish.result = (bide_slice){result, 51});
+
+    REFUSED(FINISH_AND_PUT, put_items[1].topic = text("not good"));
+    assert_int_equal(put_items[0].status, BIDE_EINVAL);
+    assert_int_equal(put_items[1].status, BIDE_EINVAL);
 }
 
 static void restore_arguments_are_checked(void **state)
@@ -526,6 +554,7 @@ int main(void)
         cmocka_unit_test(put_arguments_are_checked),
         cmocka_unit_test(size_of_a_buffer_is_checked_instead_of_the_body),
         cmocka_unit_test(put_many_is_rejected_as_a_whole_only_for_its_form),
+        cmocka_unit_test(finish_and_put_is_rejected_as_a_whole),
         cmocka_unit_test(restore_arguments_are_checked),
         cmocka_unit_test(reserve_arguments_are_checked),
         cmocka_unit_test(finish_arguments_are_checked),

@@ -120,8 +120,8 @@ static void failed_op_leaves_success_results_untouched(void **state)
         any_op(&world, &op, (bide_op_kind)kind);
         send_op();
         any_answer(&call.op, BIDE_EINVAL);
-        bool many =
-            kind == BIDE_OP_PUT_MANY || kind == BIDE_OP_FINISH_MANY || kind == BIDE_OP_TOUCH_MANY;
+        bool many = kind == BIDE_OP_PUT_MANY || kind == BIDE_OP_FINISH_MANY ||
+                    kind == BIDE_OP_TOUCH_MANY || kind == BIDE_OP_FINISH_AND_PUT;
         before = world;
         send_answer(NULL);
         if (!many)

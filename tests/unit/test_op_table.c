@@ -413,6 +413,8 @@ static void discarded_results_leave_nothing(void **state)
             assert_true(jobs[i].body == NULL && jobs[i].bufs_[0] == NULL && jobs[i].id == 0);
         for (size_t i = 0; kind == BIDE_OP_PUT_MANY && i < call.op.put_many.count; i++)
             assert_true(call.op.put_many.items[i].status != BIDE_OK);
+        for (size_t i = 0; kind == BIDE_OP_FINISH_AND_PUT && i < call.op.finish_and_put.count; i++)
+            assert_int_equal(call.op.finish_and_put.items[i].status, BIDE_EIO);
         if (bi_op_finish_part(&call.op) != NULL)
             assert_int_not_equal(bi_op_finish_part(&call.op)->status, BIDE_OK);
 

@@ -80,10 +80,11 @@ static void apply_default_ttr(bide_put_item *item, bide_put_options *copy, int64
     item->options = copy;
 }
 
-static int encode_put_many(bide_op *op, int64_t ttr_ms, struct op_bytes *out)
+/* items_at: the member of the op that points to the items. */
+static int encode_puts(bide_op *op, bide_put_item **items_at, size_t count, int64_t ttr_ms,
+                       struct op_bytes *out)
 {
-    size_t count = op->put_many.count;
-    bide_put_item *items = op->put_many.items;
+    bide_put_item *items = *items_at;
     bide_put_item *copies = malloc(count * (sizeof(*copies) + sizeof(bide_put_options)));
 
     if (copies == NULL)
@@ -95,9 +96,9 @@ static int encode_put_many(bide_op *op, int64_t ttr_ms, struct op_bytes *out)
         if (items[i].status == BIDE_OK)
             apply_default_ttr(&copies[i], &options[i], ttr_ms);
 
-    op->put_many.items = copies;
+    *items_at = copies;
     int code = bi_op_codec_encode(op, 0, out);
-    op->put_many.items = items;
+    *items_at = items;
     free(copies);
     return code;
 }
@@ -114,7 +115,9 @@ static int encode(const struct bided *bided, const struct request *request, uint
     if (ttr_ms == 0 && !without_wait)
         return bi_op_codec_encode(op, stream_id, out);
     if (op->kind == BIDE_OP_PUT_MANY)
-        return encode_put_many(op, ttr_ms, out);
+        return encode_puts(op, &op->put_many.items, op->put_many.count, ttr_ms, out);
+    if (op->kind == BIDE_OP_FINISH_AND_PUT)
+        return encode_puts(op, &op->finish_and_put.items, op->finish_and_put.count, ttr_ms, out);
 
     /* The op belongs to the caller: change a copy, which borrows all that it points to. */
     bide_op copy = *op;
