@@ -261,8 +261,8 @@ static void apply_done(struct core *core, struct job *job, bide_buf *result, int
 static int done(struct core *core, bide_op *op, bide_finish_item *item, struct job *job)
 {
     struct topic *topic = topic_of(core, job);
-    bide_buf *result;
-    int64_t retain;
+    bide_buf *result = NULL;
+    int64_t retain = 0;
     int code = prepare_done(core, op, item, job, &result, &retain);
     if (code != BIDE_OK)
         return code;

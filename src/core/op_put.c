@@ -177,8 +177,8 @@ static uint64_t cost_of(const struct job_spec *spec)
 
 static int put_spec(struct core *core, bide_op *op, const struct job_spec *spec, uint64_t *id)
 {
-    struct topic *topic;
-    struct job *holder;
+    struct topic *topic = NULL;
+    struct job *holder = NULL;
     int code = check_put(core, op, spec, &topic, &holder, id);
     if (code != BIDE_OK)
         return code;

@@ -110,7 +110,7 @@ void bi_op_result_fail_items(bide_op *op, int code)
     size_t count = size_at(op, first->aux[0]);
     for (size_t i = 0; i < count; i++, item += first->layout->size) {
         int *status = member_at(item, first->layout->status);
-        if (*status == BIDE_OK)
+        if (*status == BIDE_OK || (row->flags & OP_ATOMIC) != 0)
             *status = code;
     }
 }

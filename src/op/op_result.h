@@ -39,7 +39,7 @@ void bi_op_result_undo(bide_op *op);
 void bi_op_result_free(bide_op *op);
 
 /* Gives the items of a list that was rejected as a whole this code. Items that have failed
- * themselves retain their status. */
+ * themselves retain their status, except in an op that succeeds or fails as a whole. */
 void bi_op_result_fail_items(bide_op *op, int code);
 
 /* ---- ops on lists ---- */

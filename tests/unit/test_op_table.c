@@ -332,6 +332,8 @@ static void any_used_op(bide_op_kind kind)
         drop_unused_result(&op.finish_many.items[i]);
     if (kind == BIDE_OP_FINISH_AND_RESERVE)
         drop_unused_result(&op.finish_and_reserve.finish);
+    if (kind == BIDE_OP_FINISH_AND_PUT)
+        drop_unused_result(&op.finish_and_put.finish);
     if (kind == BIDE_OP_PEEK || kind == BIDE_OP_JOB_STATS)
         op.query.topic = op.query.key = (bide_slice){NULL, 0};
     if (kind == BIDE_OP_RESTORE) { /* these have buffers, which are not sent */
@@ -413,6 +415,7 @@ static void discarded_results_leave_nothing(void **state)
             assert_true(jobs[i].body == NULL && jobs[i].bufs_[0] == NULL && jobs[i].id == 0);
         for (size_t i = 0; kind == BIDE_OP_PUT_MANY && i < call.op.put_many.count; i++)
             assert_true(call.op.put_many.items[i].status != BIDE_OK);
+        bi_op_result_fail_items(&call.op, BIDE_EIO);
         for (size_t i = 0; kind == BIDE_OP_FINISH_AND_PUT && i < call.op.finish_and_put.count; i++)
             assert_int_equal(call.op.finish_and_put.items[i].status, BIDE_EIO);
         if (bi_op_finish_part(&call.op) != NULL)
