@@ -14,6 +14,7 @@ libjansson-dev        /usr/include/jansson.h
 libncurses-dev        /usr/include/ncurses.h
 libsqlite3-dev        /usr/include/sqlite3.h
 libsystemd-dev        /usr/include/systemd/sd-daemon.h
+tzdata                /usr/share/zoneinfo/Europe/Berlin
 '
 build_packages='
 gcc             gcc
@@ -40,7 +41,6 @@ php-pda-pheanstalk  /usr/share/php/Pheanstalk/autoload.php
 ruby                ruby
 ruby-beaneater      /usr/lib/ruby/vendor_ruby/beaneater.rb
 tmux                tmux
-tzdata              /usr/share/zoneinfo/Europe/Berlin
 zlib1g-dev          /usr/include/zlib.h
 zsh                 zsh
 '
@@ -98,6 +98,7 @@ if [ -n "$check" ] && [ "$1" = build ] && [ -z "$(missing_of "$build_packages")"
             ;;
         libncurses-dev) echo "bide: there will be no \"bide top\"" >&2 ;;
         libsqlite3-dev) echo "bide: there will be no sqlite: queues" >&2 ;;
+        tzdata) echo "bide: there will be no time zones but UTC and offsets" >&2 ;;
         libsystemd-dev) echo "bide: bided will not support systemd (sockets, notifications)" >&2 ;;
         esac
     done

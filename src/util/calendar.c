@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "util/datetime.h"
 
+#include "util/timezone.h"
+
 #include <string.h>
 
 #define DAY_S INT64_C(86400)
@@ -17,8 +19,22 @@ int bi_calendar_month_days(int year, int month)
     return days[month - 1] + (month == 2 && leap);
 }
 
+/* A year is counted from March, so that the leap day is its last one; an era has 400 years. */
+int64_t bi_calendar_days(int year, int month, int day)
+{
+    int64_t y = year - (month <= 2), era = (y >= 0 ? y : y - 399) / 400;
+    int64_t year_of_era = y - era * 400;
+    int64_t day_of_year = (153 * (month > 2 ? month - 3 : month + 9) + 2) / 5 + day - 1;
+
+    return era * 146097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year -
+           719468;
+}
+
 bool bi_calendar_break_down(const struct zone *zone, int64_t at_s, struct tm *tm)
 {
+    if (zone->rules != NULL)
+        return bi_timezone_break_down(zone->rules, at_s, tm);
+
     time_t at = at_s + (zone->fixed ? zone->offset_s : 0);
     if ((zone->fixed ? gmtime_r(&at, tm) : localtime_r(&at, tm)) == NULL)
         return false;

@@ -40,8 +40,11 @@
 
 #define BI_CALENDAR_ZONE_SIZE 16
 
+struct timezone_rules; /* timezone.h */
+
 struct zone {
-    bool fixed; /* offset_s applies; otherwise the zone of the process (TZ) */
+    const struct timezone_rules *rules; /* borrowed; NULL: fixed, or the zone of the process (TZ) */
+    bool fixed;                         /* offset_s applies */
     int offset_s;
     char name[BI_CALENDAR_ZONE_SIZE]; /* only while the zone has this name; "": always */
 };
@@ -56,7 +59,11 @@ enum bi_calendar_result { BI_CALENDAR_FOUND, BI_CALENDAR_SKIPPED, BI_CALENDAR_OT
 /* The number of days of a month, 1 to 12; 0 if there is no such month. */
 int bi_calendar_month_days(int year, int month);
 
-/* The same as localtime_r() in a zone, with its offset. tm_zone is not set for a fixed one. */
+/* Days since 1970 of a date, month 1 to 12. */
+int64_t bi_calendar_days(int year, int month, int day);
+
+/* The same as localtime_r() in a zone, with its offset. tm_zone is not set for a fixed one, and
+ * borrowed from the rules of a zone that has them. */
 bool bi_calendar_break_down(const struct zone *zone, int64_t at_s, struct tm *tm);
 
 /* The same time of day, this many days later. */
