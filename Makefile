@@ -11,7 +11,7 @@ STEP ?=
 ARGS ?=
 PORT ?= 11300
 
-.PHONY: all run quickstart test tests check asan tsan analyze bench abuse sim holds kill killserver livefuzz fuzz differ symbols format library install clean help
+.PHONY: all run quickstart test tests check asan tsan analyze bench abuse sim cron holds kill killserver livefuzz fuzz differ symbols format library install clean help
 
 all: build/build.ninja ## build the library, the examples, the benchmark and the tests in build/
 	ninja -C build
@@ -62,6 +62,10 @@ abuse: build/build.ninja ## attack a bided while a second client measures its la
 sim: build/build.ninja ## run the simulator: SEEDS=1-1000 STEPS=30000
 	ninja -C build sim
 	@build/sim --seeds $(SEEDS) --steps $(STEPS) $(ARGS)
+
+cron: build/build.ninja ## compare cron expressions with their model, over ten years of ten time zones
+	ninja -C build tests/test_cron_model
+	@build/tests/test_cron_model --full
 
 holds: ## measure the longest hold of a queue's lock, with a million jobs and with failing disks
 	@[ -d build-holds ] || meson setup build-holds -Dlock_stats=true -Dtests=enabled -Dexamples=false
