@@ -41,6 +41,7 @@ extern "C" {
 #define BIDE_EXAMINE_MAX       10000             /* jobs examined by one call of list */
 #define BIDE_HISTORY_MAX       10                /* failures that a job remembers */
 #define BIDE_FAILURE_TEXT_MAX  384               /* bytes of error and holder in each of them */
+#define BIDE_HOLDER_MAX        128               /* bytes in the name of a holder */
 
 #define BIDE_DEFAULT_PRIORITY 1024 /* jobs below it count as urgent */
 #define BIDE_NO_RETRY_LIMIT   (-1) /* max_retries: unlimited */
@@ -170,7 +171,11 @@ typedef struct bide_job {
     size_t history_size;
     bide_buf *history_buf_; /* private: what history points into */
 
-    uint64_t room_[5];
+    const char *holder; /* reserved: the name that its reserve gave; NULL: none, or not reserved */
+    size_t holder_size;
+    bide_buf *holder_buf_; /* private: what holder points into */
+
+    uint64_t room_[2];
     char topic[BIDE_TOPIC_MAX + 1];
 
     bide_buf *bufs_[5]; /* private: what the other pointers point into */

@@ -181,6 +181,8 @@ typedef struct bide_reserve_args {
     bide_job *jobs;     /* out: room for job_max snapshots, cleared by the caller */
     size_t job_max;     /* 1 to BIDE_BATCH_JOBS; times topic_count at most BIDE_RESERVE_WORK */
     size_t count;       /* out: jobs reserved; at least 1 when the status is 0 */
+    bide_slice holder; /* who reserves: at most BIDE_HOLDER_MAX bytes, shown in snapshots and in the
+                           history, not stored; empty: not said */
 } bide_reserve_args;
 
 /* The changes of an update. Begin with BIDE_UPDATE_INIT, which changes nothing. */
@@ -249,7 +251,8 @@ typedef struct bide_put_many_args {
 
 typedef struct bide_reserve_job_args {
     uint64_t id;
-    bide_job *job; /* out */
+    bide_job *job;     /* out */
+    bide_slice holder; /* as in bide_reserve_args */
 } bide_reserve_job_args;
 
 /* delete, give_back; kick_job and cancel use the id only */

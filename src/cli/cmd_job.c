@@ -43,6 +43,7 @@ static void show_state(const struct cli *cli, const bide_job *job)
 
     bi_print_property(cli, "state", "%s%s%s%s%s", state.on, state.name, state.off,
                       wait == NULL ? "" : wait, wait == NULL ? "" : bi_text_age(job->left_ms).s);
+    show_bytes(cli, "holder", job->holder, job->holder_size);
     if (job->cancel_wanted)
         bi_print_property(cli, "cancel", "requested: the worker is told at its next touch");
 }
@@ -66,12 +67,9 @@ static void show_history(const struct cli *cli, const bide_job *job)
     size_t count = bide_job_history(job, failures, BIDE_HISTORY_MAX);
 
     for (size_t i = 0; i < count; i++) {
-        const bide_slice *error = &failures[i].error;
-        char line[2 * sizeof(struct text) + 8 + BIDE_FAILURE_TEXT_MAX];
-        int size = snprintf(line, sizeof(line), "%s, %s%s", bi_text_moment(failures[i].at_ms).s,
-                            bi_text_failure(&failures[i]).s, error->size == 0 ? "" : ": ");
-        memcpy(line + size, error->data, error->size);
-        bi_print_property_bytes(cli, "history", line, (size_t)size + error->size);
+        char line[BI_FAILURE_LINE_SIZE];
+        size_t size = bi_text_failure_line(&failures[i], line);
+        bi_print_property_bytes(cli, "history", line, size);
     }
 }
 

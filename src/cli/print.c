@@ -311,6 +311,26 @@ struct text bi_text_failure(const bide_failure *failure)
     return text;
 }
 
+size_t bi_text_failure_line(const bide_failure *failure, char *line)
+{
+    const bide_slice *holder = &failure->holder, *error = &failure->error;
+    int size =
+        sprintf(line, "%s, %s", bi_text_moment(failure->at_ms).s, bi_text_failure(failure).s);
+
+    if (holder->size > 0)
+        size += sprintf(line + size, " (%.*s)", (int)holder->size, (const char *)holder->data);
+    /* The name of a holder is printed within a line: on a terminal it must not control it. */
+    for (int i = 0; i < size; i++)
+        if (line[i] >= 0 && line[i] < ' ')
+            line[i] = '?';
+    if (error->size > 0) {
+        size += sprintf(line + size, ": ");
+        memcpy(line + size, error->data, error->size);
+    }
+    line[(size_t)size + error->size] = 0;
+    return (size_t)size + error->size;
+}
+
 /* ---- properties ---- */
 
 static void print_property_name(const struct cli *cli, const char *name)

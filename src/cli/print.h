@@ -76,6 +76,10 @@ struct text bi_text_moment(int64_t at_ms);
 struct text bi_text_moment_from(int64_t at_ms, int64_t now_ms);
 /* "attempt 3 timed out", "attempt 3 failed", ...; what happened to an attempt at a job. */
 struct text bi_text_failure(const bide_failure *failure);
+/* The same with its time, its holder and its error, which may have any bytes. Returns the size; a NUL
+ * follows. */
+#define BI_FAILURE_LINE_SIZE (2 * BI_DATETIME_SIZE + 16 + BIDE_FAILURE_TEXT_MAX)
+size_t bi_text_failure_line(const bide_failure *failure, char *line);
 
 /*
  * A table. On a terminal no row is wider than the window: the last column is cut first, then the

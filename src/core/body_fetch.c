@@ -193,7 +193,8 @@ static int reserve_again(struct core *core, bide_op *op, bide_reserve_args *args
     if (waiter == NULL) /* it never waited, so the caller still holds its arguments */
         return again_if_missing(core, bi_op_reserve_run(core, op, args));
 
-    if (!core->closed && bi_op_reserve_take(core, args, waiter->links, waiter->link_count) > 0) {
+    if (!core->closed &&
+        bi_op_reserve_take(core, args, waiter->holder, waiter->links, waiter->link_count) > 0) {
         if (core->body_missing)
             return BI_AGAIN;
         bi_waiter_remove(core, waiter);

@@ -120,6 +120,7 @@ void bi_core_free(struct core *core)
     bi_hash_table_done(&core->by_name);
     bi_hash_table_done(&core->by_key);
 
+    bide_buf_unref(core->recent_holder);
     bi_alloc_free(&core->alloc, core->slots);
     bi_body_cache_done(core);
     bi_pool_done(&core->jobs);

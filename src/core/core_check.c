@@ -92,6 +92,8 @@ const char *bi_core_check_job(struct core *core, const struct topic *topic, cons
     INVARIANT(job->state == BIDE_STATE_RESERVED ||
                   (job->flags & (JOB_CANCEL_WANTED | JOB_STARTED)) == 0,
               "a mark of a lease is left on a job that is not reserved");
+    INVARIANT(job->state == BIDE_STATE_RESERVED || ext == NULL || ext->holder == NULL,
+              "a job that is not reserved has a holder");
 
     const char *fault = check_key(core, job, ext);
     if (fault == NULL)

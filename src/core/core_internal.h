@@ -130,12 +130,13 @@ struct core {
     bool keep_leases;     /* all leases outlive the process, not only those of an earlier one */
     struct {
         bool begun;
-        bool failed;      /* a commit has failed since */
-        uint64_t serial;  /* of the topic where it continues */
-        uint32_t job;     /* where it continues in the topic; 0: its first */
-    } stop;               /* progress of bi_lease_prepare_stop() */
-    uint64_t next_waiter; /* numbers waiting calls by arrival */
-    uint64_t next_turn;   /* numbers the grants of fair reserves */
+        bool failed;         /* a commit has failed since */
+        uint64_t serial;     /* of the topic where it continues */
+        uint32_t job;        /* where it continues in the topic; 0: its first */
+    } stop;                  /* progress of bi_lease_prepare_stop() */
+    uint64_t next_waiter;    /* numbers waiting calls by arrival */
+    uint64_t next_turn;      /* numbers the grants of fair reserves */
+    bide_buf *recent_holder; /* the name that the last reserve gave: the next one often gives it */
     struct bi_random random;
     struct bi_hash_secret name_secret, id_secret; /* of the tables */
     struct bi_permutation cursors;                /* hides positions in the table of ids */
@@ -329,8 +330,12 @@ void bi_lease_requeue_at(struct core *core, struct job *job, int64_t due, bool d
 /* Clears what belongs to the lease of a job that has left the state reserved. */
 void bi_lease_end(struct core *core, struct job *job);
 
-/* Reserves a job that is ready, delayed or buried. BIDE_OK, or BIDE_ENOMEM with nothing changed. */
-int bi_lease_grant(struct core *core, struct job *job);
+/* Returns the name of a holder as a buffer that its leases share, borrowed until the next call; NULL
+ * for no name. False when out of memory. */
+bool bi_lease_name_holder(struct core *core, bide_slice name, bide_buf **holder);
+/* Reserves a job that is ready, delayed or buried. The holder may be NULL. BIDE_OK, or BIDE_ENOMEM
+ * with nothing changed. */
+int bi_lease_grant(struct core *core, struct job *job, bide_buf *holder);
 /* May the lease be extended until then? BIDE_OK, or BIDE_TOUCH_LIMIT with an error that names the
  * limit (max_touches, min_touch_interval, max_touch_total) and what is left of it. */
 int bi_lease_check_touch(const struct core *core, bide_op *op, const struct job *job,
@@ -339,8 +344,9 @@ int bi_lease_check_touch(const struct core *core, bide_op *op, const struct job 
 void bi_lease_extend(struct core *core, struct job *job, int64_t until);
 /* The reserve that several ops share. args are part of op. */
 int bi_op_reserve_run(struct core *core, bide_op *op, bide_reserve_args *args);
-/* Reserves up to args->job_max ready jobs of the topics; returns args->count. */
-size_t bi_op_reserve_take(struct core *core, bide_reserve_args *args,
+/* Reserves up to args->job_max ready jobs of the topics; returns args->count. The holder is not read
+ * from args: a waiting call has its own reference. */
+size_t bi_op_reserve_take(struct core *core, bide_reserve_args *args, bide_buf *holder,
                           const struct waiter_link *links, size_t link_count);
 /* Runs the function of the op's kind. */
 int bi_core_exec(struct core *core, bide_op *op);

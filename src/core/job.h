@@ -121,12 +121,12 @@ struct job_ext {
 
 /* Makes the extension of a job empty, which means the same as none. */
 void bi_job_ext_reset(struct job_ext *ext, const struct job *job);
-/* Acquire and release the references to key, error, result, progress and history. */
+/* Acquire and release the references to key, error, result, progress, history and holder. */
 void bi_job_ext_ref_texts(const struct job_ext *ext);
 void bi_job_ext_unref_texts(const struct job_ext *ext);
 /* The same, and the body: the caller frees the job. */
 void bi_job_unref_bufs(const struct core *core, const struct job *job);
-/* Sum of the sizes of these five. */
+/* Sum of the sizes of these six. */
 uint64_t bi_job_ext_text_size(const struct job_ext *ext);
 /* Replaces a text, takes ownership of the new reference and adjusts core->memory. */
 void bi_job_ext_set_text(struct core *core, bide_buf **dst, bide_buf *text);

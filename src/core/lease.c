@@ -20,7 +20,27 @@
 
 /* ---- granting and starting ---- */
 
-int bi_lease_grant(struct core *core, struct job *job)
+bool bi_lease_name_holder(struct core *core, bide_slice name, bide_buf **holder)
+{
+    const bide_buf *recent = core->recent_holder;
+    *holder = NULL;
+    if (name.size == 0)
+        return true;
+
+    /* A worker reserves again and again: its leases share one buffer. */
+    if (bide_buf_size(recent) != name.size ||
+        memcmp(bide_buf_data(recent), name.data, name.size) != 0) {
+        bide_buf *made = bide_buf_new(name.data, name.size);
+        if (made == NULL)
+            return false;
+        bide_buf_unref(core->recent_holder);
+        core->recent_holder = made;
+    }
+    *holder = core->recent_holder;
+    return true;
+}
+
+int bi_lease_grant(struct core *core, struct job *job, bide_buf *holder)
 {
     assert(job->state == BIDE_STATE_READY || job->state == BIDE_STATE_DELAYED ||
            job->state == BIDE_STATE_BURIED);
@@ -58,6 +78,8 @@ int bi_lease_grant(struct core *core, struct job *job)
         job->flags |= JOB_STARTED;
 
     ext->token = bi_token_of(&core->tokens, core->next_token++);
+    if (holder != NULL)
+        bi_job_ext_set_text(core, &ext->holder, bide_buf_ref(holder));
     count_up(&ext->counters.reserves);
     ext->lease_touches = 0;
 
@@ -189,7 +211,10 @@ void bi_lease_end(struct core *core, struct job *job)
     ext->touched = bi_lease_touched_at(ext);
     ext->token = 0;
     ext->reply_pending = ext->abandoned = false;
-    bi_job_ext_set_text(core, &ext->progress, NULL);
+    if (ext->progress != NULL)
+        bi_job_ext_set_text(core, &ext->progress, NULL);
+    if (ext->holder != NULL)
+        bi_job_ext_set_text(core, &ext->holder, NULL);
 }
 
 void bi_lease_requeue_at(struct core *core, struct job *job, int64_t due, bool due_wall)

@@ -205,7 +205,7 @@ static struct choice *choose(struct core *core, struct choices *choices)
 
 /* Reserves the best job of a topic. False if it does not fit on the page, or when out of memory. */
 static bool take_best(struct core *core, const struct topic *topic, bide_reserve_args *args,
-                      size_t *count, uint64_t *bytes)
+                      bide_buf *holder, size_t *count, uint64_t *bytes)
 {
     assert(topic->ready.count > 0 && *count < args->job_max);
     struct job *job = job_at(core, topic->ready.entries[0].job);
@@ -213,14 +213,14 @@ static bool take_best(struct core *core, const struct topic *topic, bide_reserve
     /* The first job is taken whatever its size: otherwise no reserve could return it. */
     uint64_t size = bi_snapshot_size(core, job, true);
     if ((*count > 0 && !bi_snapshot_fits_page(core, *bytes, size)) ||
-        bi_lease_grant(core, job) != BIDE_OK)
+        bi_lease_grant(core, job, holder) != BIDE_OK)
         return false;
     *bytes += size;
     bi_snapshot_fill(core, job, &args->jobs[(*count)++], true);
     return true;
 }
 
-size_t bi_op_reserve_take(struct core *core, bide_reserve_args *args,
+size_t bi_op_reserve_take(struct core *core, bide_reserve_args *args, bide_buf *holder,
                           const struct waiter_link *links, size_t link_count)
 {
     assert(args->job_max > 0);
@@ -238,7 +238,7 @@ size_t bi_op_reserve_take(struct core *core, bide_reserve_args *args,
             break;
 
         size_t count_before = count;
-        bool taken = take_best(core, choice->topic, args, &count, &bytes);
+        bool taken = take_best(core, choice->topic, args, holder, &count, &bytes);
         /* A draw that grants no job leaves the generator unchanged: later results depend only on
          * the jobs that were granted. */
         if (count == count_before)
@@ -264,7 +264,13 @@ size_t bi_op_reserve_take(struct core *core, bide_reserve_args *args,
 
 /* ---- reserve ---- */
 
-static int begin_waiting(struct core *core, bide_op *op, bide_reserve_args *args,
+static void keep_args(struct waiter *waiter, bide_reserve_args *args, bide_buf *holder)
+{
+    waiter->args = args;
+    waiter->holder = bide_buf_ref(holder);
+}
+
+static int begin_waiting(struct core *core, bide_op *op, bide_reserve_args *args, bide_buf *holder,
                          struct waiter_link *links, size_t count)
 {
     /* Check before topics are created: creating and destroying thousands of them only to fail is
@@ -284,7 +290,7 @@ static int begin_waiting(struct core *core, bide_op *op, bide_reserve_args *args
         code = bi_waiter_add(core, op, args->timeout_ms, links, count);
     struct waiter *waiter = op->private_.waiter;
     if (waiter != NULL) {
-        waiter->args = args;
+        keep_args(waiter, args, holder);
         return code;
     }
 
@@ -302,28 +308,26 @@ static int begin_waiting(struct core *core, bide_op *op, bide_reserve_args *args
 
 /* Parks a reserve whose bodies must be read: if none can be read, the op waits for other
  * jobs. If no waiter can be added, the op fails in that case. */
-static void park(struct core *core, bide_op *op, bide_reserve_args *args, struct waiter_link *links,
-                 size_t count)
+static void park(struct core *core, bide_op *op, bide_reserve_args *args, bide_buf *holder,
+                 struct waiter_link *links, size_t count)
 {
     assert(args->count > 0);
     if (args->timeout_ms != 0) {
-        begin_waiting(core, op, args, links, count);
+        begin_waiting(core, op, args, holder, links, count);
     } else {
         /* Without a timeout it never waits: it only needs the topics that exist, to try again. */
         size_t kept = 0;
         for (size_t i = 0; i < count; i++)
             if (links[i].topic != NULL)
                 links[kept++] = links[i];
-        bi_waiter_add(core, op, 0, links, kept);
+        if (bi_waiter_add(core, op, 0, links, kept) == BIDE_PENDING)
+            keep_args(op->private_.waiter, args, holder);
     }
 
     /* A failure to add the waiter is no error of the op. */
     op->error[0] = 0;
-    struct waiter *waiter = op->private_.waiter;
-    if (waiter == NULL)
-        return;
-    waiter->args = args;
-    bi_waiter_park(core, waiter);
+    if (op->private_.waiter != NULL)
+        bi_waiter_park(core, op->private_.waiter);
 }
 
 int bi_op_reserve_run(struct core *core, bide_op *op, bide_reserve_args *args)
@@ -352,12 +356,14 @@ int bi_op_reserve_run(struct core *core, bide_op *op, bide_reserve_args *args)
     }
 
     int code = BIDE_OK;
+    bide_buf *holder;
     core->body_missing = false;
 
-    size_t taken = bi_op_reserve_take(core, args, links, count);
-    if (taken > 0) {
+    if (!bi_lease_name_holder(core, args->holder, &holder)) {
+        code = bi_core_error_code(op, BIDE_ENOMEM);
+    } else if (bi_op_reserve_take(core, args, holder, links, count) > 0) {
         if (core->body_missing)
-            park(core, op, args, links, count);
+            park(core, op, args, holder, links, count);
     } else {
         /* A topic is open, yet nothing was taken: memory was lacking. */
         if (any_open)
@@ -365,7 +371,7 @@ int bi_op_reserve_run(struct core *core, bide_op *op, bide_reserve_args *args)
         else if (args->timeout_ms == 0)
             code = bi_core_error_code(op, BIDE_TIMED_OUT);
         else
-            code = begin_waiting(core, op, args, links, count);
+            code = begin_waiting(core, op, args, holder, links, count);
     }
 
     if (links != few)
@@ -405,7 +411,9 @@ int bi_exec_reserve_job(struct core *core, bide_op *op)
     if (job->state == BIDE_STATE_DONE)
         return bi_core_error_wrong_state(op, job);
 
-    if (bi_lease_grant(core, job) != BIDE_OK)
+    bide_buf *holder;
+    if (!bi_lease_name_holder(core, op->reserve_job.holder, &holder) ||
+        bi_lease_grant(core, job, holder) != BIDE_OK)
         return bi_core_error_code(op, BIDE_ENOMEM);
     bi_snapshot_fill(core, job, op->reserve_job.job, true);
     return BIDE_OK;

@@ -58,6 +58,7 @@ bide_buf *bi_retry_history(const struct core *core, const struct job_ext *ext,
         .attempt = ext->counters.reserves,
         .at_ms = at_ms,
         .error = {text.data, text.size < max ? text.size : max},
+        .holder = {bide_buf_data(ext->holder), bide_buf_size(ext->holder)},
     };
     return bi_job_history_add(ext->history, &failure);
 }

@@ -44,6 +44,11 @@ static void fill_ext(const struct core *core, const struct job *job, const struc
         out->history = bide_buf_data(ext->history);
         out->history_size = bide_buf_size(ext->history);
     }
+    if (ext->holder != NULL) {
+        out->holder_buf_ = bide_buf_ref(ext->holder);
+        out->holder = bide_buf_data(ext->holder);
+        out->holder_size = bide_buf_size(ext->holder);
+    }
     BI_JOB_EXT(FILL_FIELD)
     BI_JOB_COUNTERS(FILL_COUNTER)
     BI_JOB_TIMES(FILL_TIME)
@@ -143,6 +148,7 @@ void bide_job_clear(bide_job *job)
     for (int i = 0; i < BI_JOB_BUF_COUNT; i++)
         bide_buf_unref(job->bufs_[i]);
     bide_buf_unref(job->history_buf_);
+    bide_buf_unref(job->holder_buf_);
     memset(job, 0, offsetof(bide_job, topic) + 1);
     memset(job->bufs_, 0, sizeof(job->bufs_));
 }

@@ -219,6 +219,7 @@ void bi_waiter_remove(struct core *core, struct waiter *waiter)
 {
     waiter->op->private_.waiter = NULL;
     detach(core, waiter);
+    bide_buf_unref(waiter->holder);
     bi_alloc_free(&core->alloc, waiter);
 }
 
@@ -356,7 +357,8 @@ static size_t serve_waiter(struct core *core, struct waiter *waiter)
 {
     assert(waiter->args != NULL && !waiter->parked);
     core->body_missing = false;
-    size_t taken = bi_op_reserve_take(core, waiter->args, waiter->links, waiter->link_count);
+    size_t taken =
+        bi_op_reserve_take(core, waiter->args, waiter->holder, waiter->links, waiter->link_count);
     if (taken == 0)
         return 0;
 

@@ -87,6 +87,7 @@ struct waiter {
     struct watch *watch;          /* wait: the watch of its job */
     bide_subscription *feed;      /* events: the subscription */
     bide_reserve_args *args;      /* reserve: its arguments, in the op */
+    bide_buf *holder;             /* reserve: its holder, one reference, or NULL */
     size_t link_count;
     struct waiter_link links[];
 };

@@ -39,6 +39,7 @@ const struct job_field bi_job_fields[] = {
     BI_JOB_TIMES(ROW)
     BI_JOB_TEXTS(BYTES_ROW)
     BI_JOB_LOG(LOG_ROW)
+    BI_JOB_LEASE(BYTES_ROW)
 };
 /* clang-format on */
 

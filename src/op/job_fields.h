@@ -20,10 +20,11 @@
  *     FLAG       a bool
  *     PART       bytes with their size in name_size; PAYLOAD: an op may have a private copy of them
  *     LOG        the same, encoded by job_history.h; JSON has an array
+ *     NAME       the same as PART, with its buffer in name_buf_
  *
- * Ordering   The encoding of a job is BASE, BODY, SCHEDULE, TIMES, COUNTERS, TEXTS, FLAGS, EXT, LOG.
- *            A new field goes to the end of EXT, and 0 in it must mean what its absence means. Once
- *            LOG is released, it goes to a list behind LOG instead.
+ * Ordering   The encoding of a job is BASE, BODY, SCHEDULE, TIMES, COUNTERS, TEXTS, FLAGS, EXT, LOG,
+ *            LEASE. A new field goes to the end of EXT, and 0 in it must mean what its absence means.
+ *            Once LOG is released, it goes to a list behind LEASE instead.
  */
 #ifndef BI_JOB_FIELDS_H
 #define BI_JOB_FIELDS_H
@@ -101,8 +102,12 @@
 #define BI_JOB_LOG(X) \
     X(LOG, history, 0, BI_JOB_HISTORY_SIZE)
 
+/* What belongs to the present lease. The store has none of it. */
+#define BI_JOB_LEASE(X) \
+    X(NAME, holder, 1, BIDE_HOLDER_MAX)
+
 /* The buffers of struct job_ext, and those of a stored image besides the body. */
-#define BI_JOB_EXT_BUFS(X)   BI_JOB_TEXTS(X) BI_JOB_LOG(X)
+#define BI_JOB_EXT_BUFS(X)   BI_JOB_TEXTS(X) BI_JOB_LOG(X) BI_JOB_LEASE(X)
 #define BI_JOB_IMAGE_BUFS(X) BI_JOB_STORED_TEXTS(X) BI_JOB_LOG(X)
 /* clang-format on */
 

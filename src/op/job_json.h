@@ -55,7 +55,7 @@ json_t *bi_job_json_parse(const char *text, size_t size, char *error);
  * another type, and values that no job can have are rejected with an error text. Topic and body are
  * required; what else is missing has the default of a put.
  */
-#define BI_JOB_JSON_BUFFERS 6
+#define BI_JOB_JSON_BUFFERS 7
 struct job_json_buffers {
     void *blocks[BI_JOB_JSON_BUFFERS]; /* decoded base64, and the history */
 };

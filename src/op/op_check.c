@@ -232,6 +232,17 @@ int bi_op_check_ending(bide_op *op, const char *what, const void *member)
     return BIDE_OK;
 }
 
+int bi_op_check_holder(bide_op *op, const char *what, const void *member)
+{
+    const bide_slice *holder = member;
+    (void)what;
+    TRY(bi_op_check_slice(op, "the holder", holder));
+    if (holder->size > BIDE_HOLDER_MAX)
+        return invalid(op, "the name of the holder has %zu bytes; %d are allowed", holder->size,
+                       BIDE_HOLDER_MAX);
+    return BIDE_OK;
+}
+
 int bi_op_check_text(bide_op *op, const char *what, const void *member)
 {
     const bide_slice *text = member;

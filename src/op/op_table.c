@@ -61,6 +61,7 @@
 #define PAYLOAD(member, buf_index) PART_AS(payload, member, buf_index)
 #define LOG(member, unused) \
     FIELD(part, OFFSET(member), OFFSET(member##_size), OFFSET(member##_buf_), 0, NULL)
+#define NAME(member, unused) LOG(member, unused)
 #define INNER(member, of)    FIELD(struct, OFFSET(member), 0, 0, 0, &(of))
 #define POINTED(member, of)  FIELD(pointed, OFFSET(member), 0, 0, 0, &(of))
 #define RESTORED(member, of) FIELD(restored, OFFSET(member), 0, 0, 0, &(of))
@@ -119,7 +120,7 @@ enum { BI_JOB_COUNTERS(JOB_INDEX) COUNTER_COUNT };
 #define TOUCH_FIELDS(at) ID(at id), U64(at token), I64(at extend_ms), SLICE(at progress)
 #define RESERVE_FIELDS(at)                                        \
     TOPICS(at topics), ENUM(at strategy), TIMEOUT(at timeout_ms), \
-        ROOM(at jobs, at job_max, BIDE_BATCH_JOBS, job)
+        ROOM(at jobs, at job_max, BIDE_BATCH_JOBS, job), SLICE(at holder)
 
 /* clang-format off */
 #define STRUCT bide_put_options
@@ -138,7 +139,8 @@ LAYOUT(job, .clear = clear_job, FIELDS(
     BI_JOB_TEXTS(JOB_BYTES)
     BI_JOB_FLAGS(JOB_FIELD)
     BI_JOB_EXT(JOB_FIELD)
-    BI_JOB_LOG(JOB_BYTES)));
+    BI_JOB_LOG(JOB_BYTES)
+    BI_JOB_LEASE(JOB_BYTES)));
 #undef STRUCT
 
 #define STRUCT bide_counts
@@ -271,6 +273,7 @@ static void undo_list(bide_op *op)
 #define ALSO_OK(code)      .alt_ok = (code)
 #define WAITS(timeout)     .timeout_at = offsetof(bide_op, timeout)
 #define RESERVE_AT(args)   .reserve_at = offsetof(bide_op, args)
+#define HOLDER_AT(holder)  .holder_at = offsetof(bide_op, holder)
 #define DEPENDS(function)  .needs_recovery = (function)
 #define UNDO(function)     .undo = (function)
 
@@ -292,13 +295,15 @@ static void undo_list(bide_op *op)
 /* ---- reserve and finish ---- */
 
 #define ROW_RESERVE \
-    CHECK(reserve), FLAGS(OP_RESERVES | OP_REPEATABLE | OP_BODIES), \
+    RULES(RULE(holder, NULL, reserve.holder)), CHECK(reserve), FLAGS(OP_RESERVES | OP_REPEATABLE | OP_BODIES), \
     ARGS(RESERVE_FIELDS(reserve.)), \
     OK(LIST(reserve.jobs, reserve.count, reserve.job_max, 1, job)), \
-    WAITS(reserve.timeout_ms), RESERVE_AT(reserve)
+    WAITS(reserve.timeout_ms), RESERVE_AT(reserve), HOLDER_AT(reserve.holder)
 #define ROW_RESERVE_JOB \
-    RULES(RULE(pointer, "job", reserve_job.job)), FLAGS(OP_RESERVES | OP_UNDO_ON_CANCEL | OP_BODIES), \
-    ARGS(ID(reserve_job.id), SPACE(reserve_job.job, job)), OK(ONE(reserve_job.job, job))
+    RULES(RULE(pointer, "job", reserve_job.job), RULE(holder, NULL, reserve_job.holder)), \
+    FLAGS(OP_RESERVES | OP_UNDO_ON_CANCEL | OP_BODIES), \
+    ARGS(ID(reserve_job.id), SPACE(reserve_job.job, job), SLICE(reserve_job.holder)), \
+    OK(ONE(reserve_job.job, job)), HOLDER_AT(reserve_job.holder)
 #define ROW_LEASE     NO_RULES, FLAGS(0), ARGS(ID(lease.id), U64(lease.token))
 #define ROW_DELETE    ROW_LEASE
 #define ROW_GIVE_BACK ROW_LEASE
@@ -309,7 +314,7 @@ static void undo_list(bide_op *op)
 /* The status of the finish is an argument, too: unless the server sets it, the caller sees that the
  * finish was not executed. */
 #define ROW_FINISH_AND_RESERVE \
-    CHECK(finish_and_reserve), FLAGS(OP_RESERVES | OP_TWO_PARTS | OP_BODIES | OP_PAYLOAD), \
+    RULES(RULE(holder, NULL, finish_and_reserve.reserve.holder)), CHECK(finish_and_reserve), FLAGS(OP_RESERVES | OP_TWO_PARTS | OP_BODIES | OP_PAYLOAD), \
     ARGS(INNER(finish_and_reserve.finish, finish_item), \
          STATUS(finish_and_reserve.finish.status), \
          INNER(finish_and_reserve.reserve, reserve_args)), \
@@ -317,7 +322,7 @@ static void undo_list(bide_op *op)
     OK(LIST(finish_and_reserve.reserve.jobs, finish_and_reserve.reserve.count, \
             finish_and_reserve.reserve.job_max, 1, job)), \
     WAITS(finish_and_reserve.reserve.timeout_ms), \
-    RESERVE_AT(finish_and_reserve.reserve)
+    RESERVE_AT(finish_and_reserve.reserve), HOLDER_AT(finish_and_reserve.reserve.holder)
 /* The items first: functions for lists find them there. */
 #define ROW_FINISH_AND_PUT \
     RULES(RULE(pointer, "items", finish_and_put.items), RULE(count, "count", finish_and_put.count), \

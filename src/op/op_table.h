@@ -55,6 +55,7 @@ struct op_row {
     uint16_t
         timeout_at; /* the offset of timeout_ms in the op; 0: the op never waits for an event */
     uint16_t reserve_at; /* the offset of its bide_reserve_args; 0: none */
+    uint16_t holder_at;  /* the offset of the name of the holder; 0: the op reserves no job */
     uint32_t flags;
     int alt_ok; /* a second code of success; BIDE_OK: none */
     /* Of members of the op: */
@@ -89,7 +90,7 @@ op_rule_check bi_op_check_topic, bi_op_check_any_topic, bi_op_check_slice, bi_op
     bi_op_check_duration, bi_op_check_duration_or_keep, bi_op_check_duration_or_forever,
     bi_op_check_priority, bi_op_check_pointer, bi_op_check_count, bi_op_check_event_count,
     bi_op_check_state, bi_op_check_any_state, bi_op_check_state_set, bi_op_check_fail_kind,
-    bi_op_check_text, bi_op_check_cursor, bi_op_check_ending;
+    bi_op_check_text, bi_op_check_cursor, bi_op_check_ending, bi_op_check_holder;
 
 /* The checks of all arguments that the rules do not cover. */
 typedef int op_check(const bide_options *options, bide_op *op);
@@ -135,6 +136,13 @@ static inline bide_reserve_args *bi_op_reserve_args(bide_op *op)
 {
     size_t at = bi_op_row(op)->reserve_at;
     return at == 0 ? NULL : (bide_reserve_args *)(void *)((char *)op + at);
+}
+
+/* The name of the holder of the jobs that an op reserves, or NULL. */
+static inline bide_slice *bi_op_holder(bide_op *op)
+{
+    size_t at = bi_op_row(op)->holder_at;
+    return at == 0 ? NULL : (bide_slice *)(void *)((char *)op + at);
 }
 
 /* The finish of an op with two parts, or NULL. */

@@ -56,7 +56,7 @@ static const struct golden {
 };
 
 static const struct golden served[] = {
-    {{"reserve", "email"}, JOB "body left_ms ready_ms reserved_ms token"},
+    {{"reserve", "email"}, JOB "body holder left_ms ready_ms reserved_ms token"},
     {{"drain", "on"}, "draining"},
     {{"drain", "off"}, "draining"},
 };

@@ -27,7 +27,7 @@ LAST(bide_worker_options, health);
 #define LAYOUT(type, size, room) \
     _Static_assert(sizeof(type) == (size) && offsetof(type, room_) == (room), #type)
 #if UINTPTR_MAX > UINT32_MAX && !defined(NEWER)
-LAYOUT(bide_job, 584, 296);
+LAYOUT(bide_job, 584, 320);
 LAYOUT(bide_counters, 128, 112);
 LAYOUT(bide_counts, 64, 48);
 LAYOUT(bide_topic_stats, 512, 448);

@@ -107,7 +107,7 @@ static void every_reserve_op_returns_the_body(void)
             waiters[i]->op.reserve = reserve_args(&topic, 1, 0, &waiters[i]->job, 1);
         else
             waiters[i]->op.reserve_job =
-                (bide_reserve_job_args){cold_ids[59 - i], &waiters[i]->job};
+                (bide_reserve_job_args){.id = cold_ids[59 - i], .job = &waiters[i]->job};
         ops[i] = &waiters[i]->op;
     }
     CHECK(bide_submit(queue, ops, COUNT(ops)) >= 0);

@@ -3,16 +3,16 @@
 #include "contract.h"
 
 static const struct theme *const all_themes[] = {
-    &put_theme,        &restore_theme,       &reserve_theme,        &strategy_theme,
-    &lease_theme,      &touch_theme,         &retry_theme,          &key_theme,
-    &time_theme,       &result_theme,        &wait_theme,           &admin_theme,
-    &update_theme,     &topic_theme,         &peek_theme,           &list_theme,
-    &stats_theme,      &events_theme,        &async_theme,          &cq_theme,
-    &threads_theme,    &thread_cancel_theme, &open_theme,           &bad_put_theme,
-    &bad_topic_theme,  &bad_time_theme,      &bad_call_theme,       &bad_lease_theme,
-    &bad_list_theme,   &limits_theme,        &hostile_theme,        &chaos_theme,
-    &shutdown_theme,   &fuzz_theme,          &storage_calls_theme,  &reconnect_theme,
-    &optionsize_theme, &history_theme,       &finish_and_put_theme,
+    &put_theme,        &restore_theme,       &reserve_theme,       &strategy_theme,
+    &lease_theme,      &touch_theme,         &retry_theme,         &key_theme,
+    &time_theme,       &result_theme,        &wait_theme,          &admin_theme,
+    &update_theme,     &topic_theme,         &peek_theme,          &list_theme,
+    &stats_theme,      &events_theme,        &async_theme,         &cq_theme,
+    &threads_theme,    &thread_cancel_theme, &open_theme,          &bad_put_theme,
+    &bad_topic_theme,  &bad_time_theme,      &bad_call_theme,      &bad_lease_theme,
+    &bad_list_theme,   &limits_theme,        &hostile_theme,       &chaos_theme,
+    &shutdown_theme,   &fuzz_theme,          &storage_calls_theme, &reconnect_theme,
+    &optionsize_theme, &holder_theme,        &history_theme,       &finish_and_put_theme,
 };
 
 /* What is promised of queues that are closed and opened again. */

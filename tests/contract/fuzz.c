@@ -168,6 +168,7 @@ static bide_reserve_args any_reserve(struct slot *slot)
                                           one_in(30) ? NULL : slot->jobs, any_count(4));
     args.weights = one_in(2) ? NULL : slot->weights;
     args.strategy = (bide_strategy)(one_in(20) ? 99 : roll(4));
+    args.holder = one_in(3) ? any_bytes() : (bide_slice){NULL, 0};
     return args;
 }
 
@@ -204,7 +205,8 @@ static void ask_to_take_or_finish(struct slot *slot, bide_op *op)
         op->reserve = any_reserve(slot);
         return;
     case BIDE_OP_RESERVE_JOB:
-        op->reserve_job = (bide_reserve_job_args){lease.id, room_for_jobs(slot)};
+        op->reserve_job = (bide_reserve_job_args){lease.id, room_for_jobs(slot),
+                                                  one_in(3) ? any_bytes() : (bide_slice){NULL, 0}};
         return;
     case BIDE_OP_DONE:
         op->finish = slot->finishes[0];

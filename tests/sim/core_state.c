@@ -262,6 +262,7 @@ static uint64_t hash_ext(uint64_t hash, const struct job *job, const struct job_
     hash = mix_buf(hash, ext->last_error);
     hash = mix_buf(hash, ext->result);
     hash = mix_buf(hash, ext->history);
+    hash = mix_buf(hash, ext->holder);
     return mix_buf(hash, ext->progress);
 }
 

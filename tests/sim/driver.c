@@ -250,6 +250,7 @@ static void scribble(struct sim_op *sop)
 {
     memset(sop->topics, 0xa5, sizeof sop->topics);
     memset(sop->weights, 0xa5, sizeof sop->weights);
+    memset(sop->holder, 0xa5, sizeof sop->holder);
 }
 
 /* The op waits, is answered, or its bodies must be read first. */

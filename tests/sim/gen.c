@@ -62,6 +62,14 @@ bide_slice sim_pick_text(struct sim *sim, char *room, size_t max)
     return (bide_slice){.data = room, .size = size};
 }
 
+/* Few names, so that often the same one comes again; or none. */
+bide_slice sim_pick_holder(struct sim *sim, struct sim_op *sop)
+{
+    if (rng_one_in(&sim->rng, 3))
+        return (bide_slice){.data = NULL};
+    return sim_pick_text(sim, sop->holder, rng_one_in(&sim->rng, 8) ? 60 : 1);
+}
+
 /* Often the id of a job in this state. */
 static uint64_t pick_id_in(struct sim *sim, bide_state state)
 {
@@ -96,6 +104,7 @@ static void gen_reserve_job(struct sim *sim, struct sim_op *sop)
 {
     sop->op.reserve_job.id = sim_pick_id(sim);
     sop->op.reserve_job.job = &sop->jobs[0];
+    sop->op.reserve_job.holder = sim_pick_holder(sim, sop);
 }
 
 static void gen_id(struct sim *sim, struct sim_op *sop)

@@ -111,6 +111,7 @@ static void pick_reserve(struct sim *sim, struct sim_op *sop, bide_reserve_args 
     if (args->strategy == BIDE_WEIGHTED && rng_one_in(rng, 2))
         args->weights = sop->weights;
     args->jobs = sop->jobs;
+    args->holder = sim_pick_holder(sim, sop);
     args->job_max = rng_one_in(rng, 4) ? (size_t)rng_range(rng, 2, SIM_ITEMS) : 1;
     if (sim->waiting.count < 30 && rng_percent(rng, 60))
         args->timeout_ms = rng_one_in(rng, 8) ? BIDE_FOREVER : sim_pick_ms(sim);

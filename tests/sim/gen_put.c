@@ -137,12 +137,13 @@ static void pick_failures(struct sim *sim, struct sim_op *sop, bide_job *job)
 {
     job->history = sop->history;
     for (int i = (int)rng_below(&sim->rng, SIM_RESTORED_FAILURES + 1); i > 0; i--) {
-        char text[SIM_TEXT];
+        char text[SIM_TEXT], holder[SIM_TEXT];
         const bide_failure failure = {
             .kind = (bide_failure_kind)rng_below(&sim->rng, BIDE_FAILURE_KINDS),
             .attempt = (uint32_t)rng_below(&sim->rng, 9),
             .at_ms = pick_moment(sim),
             .error = sim_pick_text(sim, text, 63),
+            .holder = sim_pick_text(sim, holder, 20),
         };
         job->history_size += bi_job_history_encode(&failure, sop->history + job->history_size);
     }

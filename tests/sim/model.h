@@ -24,7 +24,7 @@ struct mfailure {
     bide_failure_kind kind;
     uint32_t attempt;
     int64_t at_ms;
-    struct mtext error;
+    struct mtext error, holder;
 };
 
 struct mundo;
@@ -76,6 +76,7 @@ struct mjob {
 
     struct mtext body, last_error, result, progress;
     bool has_error, has_result, has_progress;
+    struct mtext holder;                       /* of the last lease */
     struct mfailure history[BIDE_HISTORY_MAX]; /* oldest first */
     size_t history_count;
 
@@ -90,7 +91,7 @@ static inline uint64_t model_shown_size(const struct mjob *job, bool with_body)
     uint64_t size = (with_body ? job->body.size : 0) + (job->has_error ? job->last_error.size : 0) +
                     (job->has_result ? job->result.size : 0);
     for (size_t i = 0; i < job->history_count; i++)
-        size += 16 + job->history[i].error.size;
+        size += 16 + job->history[i].error.size + job->history[i].holder.size;
     return size;
 }
 
@@ -136,6 +137,7 @@ struct mwaiter {
     size_t name_count;
     bide_strategy strategy;
     size_t job_max;
+    struct mtext holder;
     uint64_t id;        /* of a wait */
     struct mfeed *feed; /* of an events */
 };

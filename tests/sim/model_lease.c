@@ -42,14 +42,17 @@ static void append_failure(struct mjob *job, const bide_failure *failure, size_t
     last->at_ms = failure->at_ms;
     model_set_text(&last->error, failure->error.data,
                    failure->error.size < most ? failure->error.size : most);
+    model_set_text(&last->holder, failure->holder.data, failure->holder.size);
 }
 
 void model_add_failure(struct model *m, struct mjob *job, bide_failure_kind kind, bide_slice text)
 {
+    bool held = job->state == BIDE_STATE_RESERVED;
     const bide_failure failure = {.kind = kind,
                                   .attempt = job->reserves,
                                   .at_ms = m->now.wall < 0 ? 0 : m->now.wall / US_PER_MS,
-                                  .error = text};
+                                  .error = text,
+                                  .holder = {job->holder.bytes, held ? job->holder.size : 0}};
     append_failure(job, &failure, m->sim->options.limits.max_error_size);
 }
 
@@ -78,6 +81,8 @@ void model_compare_history(struct model *m, const char *what, const struct mjob 
         expect(m->sim, "time of a failure", want->at_ms, failures[i].at_ms);
         expect_bytes(m->sim, "text of a failure", want->error.bytes, want->error.size,
                      failures[i].error.data, failures[i].error.size);
+        expect_bytes(m->sim, "holder of a failure", want->holder.bytes, want->holder.size,
+                     failures[i].holder.data, failures[i].holder.size);
     }
 }
 

@@ -61,6 +61,9 @@ static void compare_texts(struct model *m, const struct mjob *job, const bide_jo
                  got->result, got->result_size);
     expect_bytes(sim, "progress", job->progress.bytes, job->has_progress ? job->progress.size : 0,
                  got->progress, got->progress_size);
+    bool held = job->state == BIDE_STATE_RESERVED;
+    expect_bytes(sim, "holder", job->holder.bytes, held ? job->holder.size : 0, got->holder,
+                 got->holder_size);
 }
 
 static void compare_times(struct model *m, const struct mjob *job, const bide_job *got)

@@ -107,7 +107,7 @@ static uint64_t check_token(struct model *m, uint64_t token)
 }
 
 /* The job is reserved, as the snapshot says. */
-static void take(struct model *m, struct mjob *job, const bide_job *got)
+static void take(struct model *m, struct mjob *job, bide_slice holder, const bide_job *got)
 {
     bool first = job->expires_at != 0 && job->reserves == 0; /* it does not expire any more */
     if (job->max_retries >= 0 || first || job->state != BIDE_STATE_READY)
@@ -140,6 +140,7 @@ static void take(struct model *m, struct mjob *job, const bide_job *got)
     job->reserves++;
     job->expiry_over = true;
     job->has_progress = false;
+    model_set_text(&job->holder, holder.data, holder.size);
     MODEL_COUNT(m, job->name, reserves);
     model_event(m, job, BIDE_EVENT_RESERVED, BIDE_STATE_RESERVED);
     model_compare_job(m, job, got, job->token, true);
@@ -185,7 +186,8 @@ size_t model_take_ready(struct model *m, const struct mwaiter *waiter,
         bytes += model_shown_size(best_ready(m, name), true);
         if (waiter->strategy == BIDE_FAIR)
             m->topics[name].fair = ++m->fair;
-        take(m, best_ready(m, name), &args->jobs[count]);
+        bide_slice holder = {waiter->holder.bytes, waiter->holder.size};
+        take(m, best_ready(m, name), holder, &args->jobs[count]);
         count++;
     }
     expect(m->sim, "count of jobs", (int64_t)count, (int64_t)args->count);
@@ -197,6 +199,7 @@ static void fill(struct mwaiter *waiter, const bide_reserve_args *args)
 {
     waiter->strategy = args->strategy;
     waiter->job_max = args->job_max;
+    model_set_text(&waiter->holder, args->holder.data, args->holder.size);
     for (size_t i = 0; i < args->topic_count; i++)
         waiter->names[waiter->name_count++] = sim_name_of(args->topics[i]);
 }
@@ -241,6 +244,7 @@ static void park_new(struct model *m, struct sim_op *sop, const bide_reserve_arg
     struct mwaiter *waiter = model_add_waiter(m, sop, args->timeout_ms);
     waiter->strategy = wanted->strategy;
     waiter->job_max = wanted->job_max;
+    waiter->holder = wanted->holder;
     for (size_t i = 0; i < wanted->name_count; i++)
         if (args->timeout_ms != 0 || m->topics[wanted->names[i]].exists)
             waiter->names[waiter->name_count++] = wanted->names[i];
@@ -300,7 +304,7 @@ void model_reserve_job(struct model *m, struct sim_op *sop)
         model_delete_job(m, job);
     } else {
         model_answer(m, BIDE_OK);
-        take(m, job, sop->op.reserve_job.job);
+        take(m, job, sop->op.reserve_job.holder, sop->op.reserve_job.job);
     }
 }
 

@@ -93,10 +93,11 @@ struct sim_op {
     bide_finish_item finishes[SIM_ITEMS];
     bide_touch_item touches[SIM_ITEMS];
     char bytes[SIM_ITEMS][SIM_TEXT];
+    char holder[SIM_TEXT];
     bide_job jobs[SIM_ITEMS];
     bide_event events[SIM_ITEMS];
     bide_job restored;
-    unsigned char history[SIM_RESTORED_FAILURES * (BI_JOB_HISTORY_HEADER + SIM_TEXT)];
+    unsigned char history[SIM_RESTORED_FAILURES * (BI_JOB_HISTORY_HEADER + 2 * SIM_TEXT)];
 };
 
 struct sim_ops {
@@ -267,6 +268,7 @@ int sim_pick_name(struct sim *sim);
 int64_t sim_pick_ms(struct sim *sim);
 int64_t sim_pick_retain(struct sim *sim);
 bide_slice sim_pick_text(struct sim *sim, char *room, size_t max);
+bide_slice sim_pick_holder(struct sim *sim, struct sim_op *sop);
 
 /* ---- listing.c: pages with other steps between them ---- */
 

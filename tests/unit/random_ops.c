@@ -83,6 +83,7 @@ static void any_job_parts(bide_job *job)
 {
     const void *error;
     const void *progress;
+    const void *holder;
     size_t true_size = below(100000);
     job->bufs_[0] = any_part(&job->body, &job->body_size);
     job->bufs_[1] = any_part(&job->key, &job->key_size);
@@ -90,6 +91,8 @@ static void any_job_parts(bide_job *job)
     job->bufs_[3] = any_part(&job->result, &job->result_size);
     job->bufs_[4] = any_part(&progress, &job->progress_size);
     job->history_buf_ = any_part(&job->history, &job->history_size);
+    job->holder_buf_ = any_part(&holder, &job->holder_size);
+    job->holder = holder;
     job->last_error = error;
     job->progress = progress;
     if (job->body == NULL)
@@ -234,6 +237,7 @@ static void any_reserve(struct op_world *world, bide_reserve_args *args)
     args->timeout_ms = any_i64();
     args->jobs = world->jobs;
     args->job_max = LIST_MAX;
+    args->holder = any_slice();
 }
 
 static void any_list(struct op_world *world, bide_list_args *args)
@@ -303,7 +307,7 @@ static void any_plain(struct op_world *world, bide_op *op)
 {
     switch (op->kind) {
     case BIDE_OP_RESERVE_JOB:
-        op->reserve_job = (bide_reserve_job_args){any_u64(), &world->jobs[0]};
+        op->reserve_job = (bide_reserve_job_args){any_u64(), &world->jobs[0], any_slice()};
         break;
     case BIDE_OP_DELETE:
     case BIDE_OP_GIVE_BACK:
@@ -472,7 +476,7 @@ void same_job(const bide_job *a, const bide_job *b)
     SAME_TEXT(topic);
     SAME(body_size);
     SAME_PART(body), SAME_PART(key), SAME_PART(last_error), SAME_PART(result), SAME_PART(progress);
-    SAME_PART(history);
+    SAME_PART(history), SAME_PART(holder);
     SAME(ttr_ms), SAME(left_ms), SAME(age_ms), SAME(run_at_ms), SAME(run_at_wall);
     SAME(key_hold_retained), SAME(cancel_wanted), SAME(max_retries), SAME(failures);
     SAME(backoff_base_ms), SAME(backoff_max_ms), SAME(expires_at_ms), SAME(retain_ms);
@@ -524,6 +528,7 @@ static void same_reserve(const bide_reserve_args *a, const bide_reserve_args *b)
         if (a->weights != NULL)
             SAME(weights[i]);
     }
+    SAME_SLICE(holder);
     assert_non_null(b->jobs);
 }
 
@@ -552,7 +557,7 @@ static void same_plain(const bide_op *a, const bide_op *b)
 {
     switch (a->kind) {
     case BIDE_OP_RESERVE_JOB:
-        SAME(reserve_job.id);
+        SAME(reserve_job.id), SAME_SLICE(reserve_job.holder);
         assert_non_null(b->reserve_job.job);
         break;
     case BIDE_OP_DELETE:

@@ -39,6 +39,8 @@ static bide_job full_job(void)
         .result_size = 10,
         .progress = "half",
         .progress_size = 4,
+        .holder = "web1:4711:0a",
+        .holder_size = 12,
         .ttr_ms = BIDE_TIME_MAX_MS,
         .delay_ms = BIDE_TIME_MAX_MS - 1,
         .left_ms = BIDE_TIME_MAX_MS - 2,
@@ -147,6 +149,7 @@ static void field_table_covers_every_byte_of_a_job(void **state)
             memset(bytes + field->size_offset, 1, sizeof(size_t));
     }
     memset(bytes + offsetof(bide_job, history_buf_), 1, sizeof(bide_buf *));
+    memset(bytes + offsetof(bide_job, holder_buf_), 1, sizeof(bide_buf *));
     memset(bytes + offsetof(bide_job, room_), 1, sizeof(((bide_job *)0)->room_));
     size_t bare = 0;
     for (size_t i = 0; i < sizeof(bytes); i++)
@@ -448,7 +451,8 @@ static void history_is_an_array_of_failures(void **state)
                           "{\"attempt\":2,\"at_ms\":3,\"kind\":\"failed\","
                           "\"holder\":\"ada\\u0000\",\"error\":\"it \\\"broke\\\"\"},"
                           "{\"attempt\":0,\"at_ms\":0,\"kind\":\"restarted\","
-                          "\"holder_base64\":\"gA==\",\"error_base64\":\"/w==\"}]}"));
+                          "\"holder_base64\":\"gA==\",\"error_base64\":\"/w==\"}],"
+                          "\"holder\":\"web1:4711:0a\"}"));
 }
 
 static void largest_history_round_trips(void **state)

@@ -299,7 +299,7 @@ static void arguments_match_the_documented_bytes(void **state)
     op.reserve =
         (bide_reserve_args){.topics = &topic, .topic_count = 1, .timeout_ms = 1000, .job_max = 1};
     send_op();
-    EXPECT(1, 5, 'm', 'a', 'i', 'l', 0, 0, 0xd0, 0x0f, 1);
+    EXPECT(1, 5, 'm', 'a', 'i', 'l', 0, 0, 0xd0, 0x0f, 1, 0);
     bi_op_codec_free_op(&call);
 }
 
@@ -351,13 +351,15 @@ static void job_matches_the_documented_bytes(void **state)
                                     .expires_at_ms = 37,
                                     .retain_ms = 38,
                                     .history = "h",
-                                    .history_size = 1};
+                                    .history_size = 1,
+                                    .holder = "w",
+                                    .holder_size = 1};
     call.op.status = BIDE_OK;
     bytes.size = 0;
     assert_int_equal(bi_op_codec_encode_result(&call, &bytes), BIDE_OK);
-    EXPECT(1, 46, 0, 0, 0, 1, 2, 2, 't', 5, 6, 1, 2, 'b', 16, 18, 20, 22, 24, 26, 28, 30, 32, 34,
+    EXPECT(1, 48, 0, 0, 0, 1, 2, 2, 't', 5, 6, 1, 2, 'b', 16, 18, 20, 22, 24, 26, 28, 30, 32, 34,
            36, 19, 20, 21, 22, 23, 24, 25, 2, 'k', 2, 'e', 2, 'r', 2, 'p', 1, 0, 1, 66, 34, 70, 72,
-           74, 76, 2, 'h');
+           74, 76, 2, 'h', 2, 'w');
     bi_op_codec_free_op(&call);
 }
 
@@ -388,7 +390,7 @@ static void struct_sizes_match_the_tables(void **state)
     (void)state;
     if (sizeof(void *) != 8)
         return;
-    assert_int_equal(offsetof(bide_job, room_), 296);
+    assert_int_equal(offsetof(bide_job, room_), 320);
     assert_int_equal(offsetof(bide_counts, room_), 48);
     assert_int_equal(offsetof(bide_counters, room_), 112);
     assert_int_equal(sizeof(bide_put_options), 96);
@@ -400,13 +402,13 @@ static void struct_sizes_match_the_tables(void **state)
     assert_int_equal(offsetof(bide_put_item, room_), 72);
     assert_int_equal(offsetof(bide_finish_item, room_), 72);
     assert_int_equal(offsetof(bide_touch_item, room_), 56);
-    assert_int_equal(sizeof(bide_reserve_args), 64);
+    assert_int_equal(sizeof(bide_reserve_args), 80);
     assert_int_equal(sizeof(bide_update_args), 56);
     assert_int_equal(sizeof(bide_list_args), 136);
     assert_int_equal(sizeof(bide_kick_args), 40);
     assert_int_equal(sizeof(bide_wait_args), 40);
     assert_int_equal(sizeof(bide_subscription_args), 72);
-    assert_int_equal(sizeof(bide_finish_and_reserve_args), 152);
+    assert_int_equal(sizeof(bide_finish_and_reserve_args), 168);
     assert_int_equal(sizeof(bide_topic_args), 32);
     assert_int_equal(sizeof(bide_query_args), 56);
     assert_int_equal(sizeof(bide_fail_args), 64);

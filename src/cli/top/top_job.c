@@ -90,10 +90,11 @@ static void add_history(struct page *page, const bide_job *job)
     size_t count = bide_job_history(job, failures, BIDE_HISTORY_MAX);
 
     for (size_t i = 0; i < count; i++) {
-        char heading[2 * sizeof(struct text) + 8];
-        snprintf(heading, sizeof(heading), "%s, %s", bi_text_moment(failures[i].at_ms).s,
-                 bi_text_failure(&failures[i]).s);
-        bi_top_page_add_bytes(page, heading, failures[i].error.data, failures[i].error.size);
+        bide_failure heading = failures[i];
+        char line[BI_FAILURE_LINE_SIZE];
+        heading.error.size = 0;
+        bi_text_failure_line(&heading, line);
+        bi_top_page_add_bytes(page, line, failures[i].error.data, failures[i].error.size);
     }
 }
 
@@ -105,6 +106,7 @@ static void add_texts(struct page *page, const struct job_detail *detail)
         const void *data;
         size_t size;
     } texts[] = {
+        {"holder", job->holder, job->holder_size},
         {"key", job->key, job->key_size},
         {"last error", job->last_error, job->last_error_size},
         {"progress", job->progress, job->progress_size},

@@ -225,7 +225,7 @@ static void discard(struct conn *base)
 
 static void forget(struct conn *base)
 {
-    const struct beanstalk_conn *conn = bi_beanstalk_conn(base);
+    struct beanstalk_conn *conn = bi_beanstalk_conn(base);
     struct beanstalk *beanstalk = conn->beanstalk;
     assert(LIST_EMPTY(&conn->rpcs) && STAILQ_EMPTY(&conn->pipeline));
     assert(STAILQ_EMPTY(&conn->unsent_many) && STAILQ_EMPTY(&conn->unsent));
@@ -234,6 +234,8 @@ static void forget(struct conn *base)
 
     beanstalk->producers -= conn->producer;
     beanstalk->workers -= conn->worker;
+    bide_buf_unref(conn->name);
+    bide_buf_unref(conn->holder);
 }
 
 const struct protocol bi_beanstalk_protocol = {

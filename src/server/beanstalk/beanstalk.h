@@ -109,6 +109,8 @@ struct beanstalk_conn {
 
     struct session session;
     bool producer, worker;
+    bide_buf *name;   /* by which it reserves: see bi_beanstalk_verb_holder(); NULL: not made yet */
+    bide_buf *holder; /* the one that its last call named; NULL: none */
     struct request_queue pipeline;
     uint32_t applied;                /* reserves whose jobs are not in the session yet */
     size_t listing_bytes;            /* of a listing that is being collected */
@@ -237,6 +239,12 @@ struct request *bi_beanstalk_verb_new_request(struct beanstalk_conn *conn, bide_
 /* Count the connection as a producer, as a worker. */
 void bi_beanstalk_verb_set_producer(struct beanstalk_conn *conn);
 void bi_beanstalk_verb_set_worker(struct beanstalk_conn *conn);
+/* The name by which the connection reserves: that of client-name, else its address. It is valid until
+ * the next client-name, which no reserve of the connection outlasts. */
+bide_slice bi_beanstalk_verb_holder(struct beanstalk_conn *conn);
+/* Returns a reference to the name by which a call reserves: the given one, else that of the
+ * connection. NULL when out of memory: the call then reserves without a name. */
+bide_buf *bi_beanstalk_verb_call_holder(struct beanstalk_conn *conn, bide_slice given);
 /* Sets the time at which a new job expires, relative to now; 0: never. */
 void bi_beanstalk_jobs_set_expiry(bide_put_options *options, int64_t expires_ms);
 /* The reply of the protocol to an outcome or failure. */

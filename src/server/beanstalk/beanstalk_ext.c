@@ -291,7 +291,8 @@ const char *bi_beanstalk_ext_reserve_many(struct request *request, const struct 
                             /* a half-closed connection is not read: it must not wait */
                             .timeout_ms = conn->base.half_closed ? 0 : command->timeout_ms,
                             .jobs = request->extra,
-                            .job_max = count};
+                            .job_max = count,
+                            .holder = bi_beanstalk_verb_holder(conn)};
     return NULL;
 }
 

@@ -117,7 +117,8 @@ static void set_reserve_args(struct request *request, int64_t timeout_ms)
                                               .topic_count = conn->session.watched_count,
                                               .timeout_ms = timeout_ms,
                                               .jobs = &request->job,
-                                              .job_max = 1};
+                                              .job_max = 1,
+                                              .holder = bi_beanstalk_verb_holder(conn)};
 }
 
 /*
@@ -194,7 +195,8 @@ static void write_reserved_by_id(struct request *request)
 const char *bi_beanstalk_jobs_reserve_job(struct request *request, const struct command *command)
 {
     request->write = write_reserved_by_id;
-    request->op.reserve_job = (bide_reserve_job_args){command->id, &request->job};
+    request->op.reserve_job = (bide_reserve_job_args){command->id, &request->job,
+                                                      bi_beanstalk_verb_holder(request->conn)};
     return NULL;
 }
 

@@ -62,6 +62,7 @@
     X(LIST_JOBS, "list-jobs", EXTENSION | SPACE | OPTIONS, FIELD(TUBE_OR_ALL, name),               \
       FIELD(STATE_OR_ANY, state), FIELD(BATCH, count))                                             \
     X(PURGE_TUBE, "purge-tube", EXTENSION | SPACE, FIELD(TUBE, name), FIELD(STATE, state))         \
+    X(CLIENT_NAME, "client-name", EXTENSION | SPACE, FIELD(WORD, name))                            \
     X(CALL_CANCEL, "call-cancel", EXTENSION | SPACE, FIELD(U64, tag))                              \
     X(AUTH, "auth", EXTENSION | SPACE, FIELD(LINE, name))
 

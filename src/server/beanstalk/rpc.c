@@ -102,6 +102,7 @@ void bi_rpc_free(struct rpc *rpc)
 {
     bi_op_codec_free_op(&rpc->coded);
     bide_buf_unref(rpc->body);
+    bide_buf_unref(rpc->holder);
     free(rpc->link);
     assert(rpc->base.server->client_bytes >= rpc->memory);
     assert(rpc->conn == NULL || rpc->conn->rpc_bytes >= rpc->memory);
@@ -367,6 +368,17 @@ static int rpc_begin(struct beanstalk_conn *conn, const struct command *command,
     return code;
 }
 
+/* Names the holder in memory that lasts as long as the call: the command does not, and a parked call
+ * is submitted again. */
+static void set_holder(struct rpc *rpc)
+{
+    bide_slice *holder = bi_op_holder(&rpc->coded.op);
+    if (holder == NULL || holder->size > BIDE_HOLDER_MAX) /* which the queue rejects */
+        return;
+    rpc->holder = bi_beanstalk_verb_call_holder(rpc->conn, *holder);
+    *holder = (bide_slice){bide_buf_data(rpc->holder), bide_buf_size(rpc->holder)};
+}
+
 /* Limits the timeout: a call waits only while its connection may have one more waiter. */
 static void set_timeout(struct rpc *rpc)
 {
@@ -395,6 +407,7 @@ void bi_rpc_call(struct beanstalk_conn *conn, const struct command *command)
         return;
     }
 
+    set_holder(rpc);
     set_timeout(rpc);
     rpc->reply_estimate = bi_rpc_limit_reply_estimate(conn->base.server, &rpc->coded.op);
     bi_admission_audit(&conn->base, &rpc->coded.op);

@@ -18,6 +18,7 @@ struct rpc {
     uint64_t tag;
     size_t memory;             /* counted in server->client_bytes and conn->rpc_bytes */
     bide_buf *body;            /* holds the encoded arguments; may be NULL */
+    bide_buf *holder;          /* to whose bytes the name of the holder points; may be NULL */
     struct subscription *link; /* unsubscribe: unlinked from the connection until completion */
     struct tube *topic_ref;    /* topic_ref: the topic that is referenced or released */
     bool ref_missing;          /* topic_ref: the connection has no reference to release */

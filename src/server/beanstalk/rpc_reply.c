@@ -208,7 +208,7 @@ static size_t result_size(const bide_op *op)
     size_t size = bide_buf_size(bi_op_result_buf(op));
     for (size_t i = 0; i < count; i++)
         size += (jobs[i].body == NULL ? 0 : jobs[i].body_size) + jobs[i].result_size +
-                jobs[i].last_error_size + jobs[i].history_size;
+                jobs[i].last_error_size + jobs[i].history_size + jobs[i].holder_size;
     return size;
 }
 
