@@ -276,6 +276,49 @@ static void a_put_with_a_key_keeps_its_own_copies(void)
     TEXT(job->body, job->body_size, "many");
 }
 
+/* Without keys it needs its own job only; with a key, all of them. */
+static void finish_and_put_finds_its_job_and_the_holder_of_a_key(void)
+{
+    struct backlog *backlog = new_backlog();
+    bide_cq *cq = new_cq();
+    bide *queue = open_backlog(backlog);
+    bide_put_item items[2];
+    struct waiter *plain = new_op(BIDE_OP_FINISH_AND_PUT, cq);
+    for (size_t i = 0; i < COUNT(items); i++)
+        items[i] = (bide_put_item){.topic = lend_text(backlog->small), .body = lend_text("next")};
+    plain->op.finish_and_put =
+        (bide_finish_and_put_args){.finish.id = backlog->ids[2][BIDE_STATE_READY],
+                                   .ending = BIDE_ENDING_BURY,
+                                   .priority = BIDE_KEEP,
+                                   .reason = lend_text("the reason"),
+                                   .items = items,
+                                   .count = COUNT(items)};
+    SUBMIT(queue, plain, BIDE_OK);
+    const bide_job *job = peek_job(queue, items[1].id);
+    TEXT(job->body, job->body_size, "next");
+    job = stat_job(queue, backlog->ids[2][BIDE_STATE_READY]);
+    TEXT(job->last_error, job->last_error_size, "the reason");
+
+    queue = reopen_at_once(queue);
+    struct waiter *keyed = new_op(BIDE_OP_FINISH_AND_PUT, cq);
+    for (size_t i = 0; i < COUNT(items); i++)
+        items[i] = (bide_put_item){.topic = lend_text(backlog->small), .body = lend_text("keyed")};
+    items[0].options = lend_options(backlog->keys[1][BIDE_STATE_DELAYED], BIDE_REPLACE);
+    items[1].options = lend_options(backlog->keys[2][BIDE_STATE_DELAYED], BIDE_REJECT);
+    keyed->op.finish_and_put =
+        (bide_finish_and_put_args){.finish = {.id = backlog->ids[1][BIDE_STATE_READY],
+                                              .keep = true,
+                                              .result = lend_text("the result"),
+                                              .retain_ms = 3600000},
+                                   .items = items,
+                                   .count = COUNT(items)};
+    SUBMIT(queue, keyed, BIDE_EXISTS);
+    EQ(items[1].id, backlog->ids[2][BIDE_STATE_DELAYED]);
+    EQ(state_of(queue, backlog->ids[1][BIDE_STATE_DELAYED]), BIDE_STATE_DELAYED);
+    EQ(state_of(queue, backlog->ids[1][BIDE_STATE_READY]), BIDE_STATE_READY);
+    EQ(topic_of(queue, backlog->small).total.puts, 0);
+}
+
 static void a_restored_job_keeps_its_own_copies(void)
 {
     struct backlog *backlog = new_backlog();
@@ -472,6 +515,7 @@ static const struct test tests[] = {
     TEST(the_ops_of_a_list_run_in_order_while_jobs_are_loaded),
     TEST(a_list_with_a_rejected_item_waits_while_jobs_are_loaded),
     TEST(a_put_with_a_key_keeps_its_own_copies),
+    TEST(finish_and_put_finds_its_job_and_the_holder_of_a_key),
     TEST(a_restored_job_keeps_its_own_copies),
     TEST(queries_keep_their_own_copies),
     TEST(kicks_purges_and_resumes_keep_their_own_copies),

@@ -276,6 +276,50 @@ static void a_put_that_replaces_is_undone_and_the_old_job_holds_its_key(void **s
     bide_job_clear(&job);
 }
 
+/* Ends the job with two puts: one into a new topic, and one that replaces the holder of a key. */
+static int end_and_put(uint64_t id, uint64_t token, bide_ending ending, bool keep)
+{
+    bide_put_options keyed = put_options();
+    keyed.key = text("key");
+    keyed.conflict = BIDE_REPLACE;
+    bide_put_item items[] = {
+        {.topic = text("c"), .body = text("x")},
+        {.topic = text("b"), .body = text("x"), .options = &keyed},
+    };
+    bide_op op = {.kind = BIDE_OP_FINISH_AND_PUT};
+    op.finish_and_put =
+        (bide_finish_and_put_args){.finish = {id, token},
+                                   .ending = ending,
+                                   .priority = 3,
+                                   .delay_ms = ending == BIDE_ENDING_RELEASE ? 9 : 0,
+                                   .items = items,
+                                   .count = COUNT_OF(items)};
+    op.finish_and_put.finish.keep = keep;
+    op.finish_and_put.finish.retain_ms = keep ? 1000 : 0;
+    return run(&w, &op);
+}
+
+static void a_step_is_undone_as_a_whole(void **state)
+{
+    (void)state;
+    uint64_t id = put(&w, "a");
+    uint64_t holder = put_keyed(&w, "b", "key");
+    uint64_t token = reserve_expected(&w, "a", id);
+    commit(&w);
+    uint64_t before = picture();
+    for (int i = 0; i < 4; i++) {
+        bide_ending ending = i < 2 ? BIDE_ENDING_FINISH : (bide_ending)(i - 1);
+        assert_int_equal(end_and_put(id, token, ending, i == 1), BIDE_OK);
+        expect_undone(before);
+        assert_int_equal(state_of(&w, id), BIDE_STATE_RESERVED);
+        assert_int_equal(state_of(&w, holder), BIDE_STATE_READY);
+    }
+    assert_int_equal(end_and_put(id, token, BIDE_ENDING_FINISH, false), BIDE_OK);
+    commit(&w);
+    assert_int_equal(state_of(&w, id), BIDE_STATE_GONE);
+    assert_int_equal(state_of(&w, holder), BIDE_STATE_GONE);
+}
+
 static void a_cancel_mark_and_a_restore_are_undone(void **state)
 {
     (void)state;
@@ -534,6 +578,7 @@ int main(void)
         TEST(an_update_of_the_due_time_is_undone_on_either_clock),
         TEST(a_pause_and_a_resume_are_undone),
         TEST(a_put_that_replaces_is_undone_and_the_old_job_holds_its_key),
+        TEST(a_step_is_undone_as_a_whole),
         TEST(a_cancel_mark_and_a_restore_are_undone),
         TEST(results_keep_their_order_and_retention),
         TEST(an_expiry_that_was_not_stored_happens_again),
