@@ -9,8 +9,8 @@ bided=
 trap '[ -z "$bided" ] || kill "$bided"; wait; rm -rf "$scratch"' EXIT
 
 # Examples that take a URL, or no argument.
-with_url='email eventloop graceful idempotent middleware order_cancel periodic progress simple
-    transcode workers'
+with_url='email eventloop graceful idempotent middleware order_cancel periodic pipeline
+    progress simple transcode workers'
 
 note() { # what, exit code, log; a subshell may be the one that counts
     if [ "$2" = 0 ]; then

@@ -25,8 +25,8 @@
  * all other calls apply to them.
  *
  * How it works: BIDE_TASK(NAME, ...) generates a constant bide_task_of_NAME, and inline functions
- * that know the struct: bide_publish_of_NAME() takes it by value, bide_handle_of_NAME() and
- * bide_fall_of_NAME() call a handler or fallback with a pointer to it. The macros bide_publish(),
+ * that know the struct: bide_publish_of_NAME() and bide_next_of_NAME() take it by value,
+ * bide_handle_of_NAME() and bide_fall_of_NAME() call a handler or fallback with a pointer to it. The macros bide_publish(),
  * bide_handle() and bide_fallback() pass these to the untyped functions of the library and let the
  * compiler check the types; so the library itself never needs to know the struct.
  */
@@ -54,9 +54,10 @@ typedef struct bide_task {
     const bide_type *(*type)(void)BIDE_DEFAULT_(NULL); /* of its data */
     const char *topic BIDE_DEFAULT_(NULL);             /* default: the name */
     /* The fields of the unique key: "customer" or "customer, month"; NULL: no key. A running job
-     * holds its key, so its handler cannot publish a job with the same key. */
+     * holds its key, so its handler cannot publish a job with the same key, except with its end:
+     * bide_context_publish(). */
     const char *key BIDE_DEFAULT_(NULL);
-    bide_conflict conflict BIDE_DEFAULT_(BIDE_REJECT); /* with a key; or BIDE_REPLACE */
+    bide_conflict conflict BIDE_DEFAULT_(BIDE_REJECT); /* with a key; or BIDE_REPLACE, SKIP */
     bool key_hold_retained BIDE_DEFAULT_(false); /* hold the key while a result is retained, too */
     uint32_t priority BIDE_DEFAULT_(BIDE_DEFAULT_PRIORITY);
     int32_t max_retries BIDE_DEFAULT_(BIDE_TASK_RETRIES); /* or BIDE_NO_RETRY_LIMIT */
@@ -97,6 +98,11 @@ typedef struct bide_task {
                                            const bide_put_options *options_, uint64_t *id_)        \
     {                                                                                              \
         return bide_task_publish(queue_, &bide_task_of_##name_, &data_, options_, id_);            \
+    }                                                                                              \
+    BIDE_MADE_ int bide_next_of_##name_(bide_context *context_, bide_of_##type_ data_,             \
+                                        const bide_put_options *options_)                          \
+    {                                                                                              \
+        return bide_context_publish_task(context_, &bide_task_of_##name_, &data_, options_);       \
     }                                                                                              \
     BIDE_END_
 
@@ -179,6 +185,23 @@ static inline bide_put_options bide_task_defaults(const bide_task *task)
     ((void)sizeof(bide_task_of_##task_), bide_publish_of_##task_((queue), __VA_ARGS__))
 BIDE_API int bide_task_publish(bide *queue, const bide_task *task, const void *data,
                                const bide_put_options *options, uint64_t *id);
+
+/*
+ * For handlers: puts a job of the task in one atomic step with the end of the handler's own job;
+ * when the handler fails nothing is put. bide_context_publish(context, TASK, data, options), where
+ * data and options are those of bide_publish(). bide_context_put() in worker.h has the rules and the
+ * codes. The job has no id before it is put.
+ *
+ *     static int resize(bide_context *context, const struct photo *photo, void *arg)
+ *     {
+ *         ...
+ *         return bide_context_publish(context, upload, (struct file){.path = small}, NULL);
+ *     }
+ */
+#define bide_context_publish(context, task_, ...) \
+    ((void)sizeof(bide_task_of_##task_), bide_next_of_##task_((context), __VA_ARGS__))
+BIDE_API int bide_context_publish_task(bide_context *context, const bide_task *task,
+                                       const void *data, const bide_put_options *options);
 
 /*
  * Registers the handler of the task: bide_handle(worker, TASK, function, arg). See worker.h for the

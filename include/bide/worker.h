@@ -26,6 +26,9 @@
  * BIDE_RETRY, BIDE_BURY and BIDE_SNOOZE may be returned without these calls: then there is no
  * reason, and a snooze lasts as long as the first retry.
  *
+ * A handler may put further jobs in one step with its outcome: bide_context_put(), and
+ * bide_context_publish() in task.h.
+ *
  * Threads    Handlers run on the worker's threads, several at a time. A context may be used by the
  *            handler that got it, on the handler's thread; only bide_context_reason() and
  *            bide_context_wait() may be called from other threads while the handler runs.
@@ -134,6 +137,26 @@ BIDE_API int bide_context_result(bide_context *context, const void *data, size_t
  * all. With it a result is kept although the put did not ask for one. BIDE_OK, which equals
  * BIDE_DONE; BIDE_EINVAL. */
 BIDE_API int bide_context_retain(bide_context *context, int64_t retain_ms);
+
+/*
+ * Collects a job that is put in one atomic step with the end of this one: with BIDE_DONE and
+ * BIDE_SNOOZE. So each step of a chain starts the next one exactly once, whatever dies in between.
+ * When the handler fails, buries its job or gives it back, nothing is put. A fallback of a job that
+ * its handler has buried may collect jobs, too; they are put with the burial. For tasks see
+ * bide_context_publish() in task.h. Everything is copied; options may be NULL.
+ *
+ * Limits    BIDE_BATCH_JOBS jobs with BIDE_BATCH_BYTES of bodies, or a single larger one.
+ * Rejected  If the queue rejects a put later (its key is held, its topic is full), nothing is put,
+ *           and the handler's job fails with the message of the put. With BIDE_SKIP as the
+ *           conflict, a put whose key is held is left out instead.
+ * Returns   BIDE_OK; the put is invalid: BIDE_EINVAL, BIDE_TOO_BIG (also: beyond the limits);
+ *           BIDE_ENOMEM; BIDE_ENOTSUP at a plain beanstalkd. After a failure the put is left out.
+ */
+BIDE_API int bide_context_put(bide_context *context, const char *topic, const void *body,
+                              size_t size, const bide_put_options *options);
+
+/* Drops what was collected: for a handler that snoozes, or is done, without it. */
+BIDE_API void bide_context_discard_puts(bide_context *context);
 
 /* These store the error text (format may be NULL) and the delay, and return the value that the
  * handler must return. */

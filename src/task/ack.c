@@ -31,25 +31,31 @@ void bi_ack_prepare(struct ack *ack)
 
     /* The slices point into the ack, which the syncer has perhaps copied since the last attempt. */
     const bide_slice error = {ack->error, strlen(ack->error)};
-    if (ack->op.kind == BIDE_OP_FAIL)
+    if (ack->op.kind == BIDE_OP_FAIL) {
         ack->op.fail.error = error;
-    else if (ack->op.kind == BIDE_OP_BURY && !ack->downgraded)
+    } else if (ack->op.kind == BIDE_OP_BURY && !ack->downgraded) {
         ack->op.bury.reason = error;
-    else if (ack->op.kind == BIDE_OP_DONE)
+    } else if (ack->op.kind == BIDE_OP_DONE) {
         ack->op.finish.buf = ack->result;
+    } else if (ack->op.kind == BIDE_OP_FINISH_AND_PUT) {
+        ack->op.finish_and_put.finish.buf = ack->result;
+        ack->op.finish_and_put.reason = error;
+    }
 }
 
 void bi_ack_clear(struct ack *ack)
 {
     bide_buf_unref(ack->result);
+    bi_put_list_free(ack->puts);
     ack->result = NULL;
+    ack->puts = NULL;
     ack->error[0] = 0;
 }
 
 static void begin(struct ack *ack, const struct bide_context *context)
 {
     assert(context->entry != NULL && context->job.id != 0);
-    assert(ack->result == NULL); /* the ack of the last job has been cleared */
+    assert(ack->result == NULL && ack->puts == NULL); /* the last ack has been cleared */
 
     ack->id = context->job.id;
     ack->token = context->job.token;
@@ -135,6 +141,32 @@ int bi_ack_check_outcome(struct bide_context *context, int outcome)
     return known ? outcome : BIDE_RETRY;
 }
 
+/* Adds the collected puts to the op that ends the job. An op that fails it or gives it back has
+ * none: they are dropped with the context. */
+static void add_puts(struct ack *ack, struct bide_context *context)
+{
+    bide_finish_and_put_args args = {.finish = {.id = ack->id, .token = ack->token},
+                                     .priority = BIDE_KEEP};
+
+    if (ack->op.kind == BIDE_OP_DONE) {
+        args.finish = ack->op.finish;
+    } else if (ack->op.kind == BIDE_OP_RELEASE) {
+        args.ending = BIDE_ENDING_RELEASE;
+        args.delay_ms = ack->op.release.delay_ms;
+    } else if (ack->op.kind == BIDE_OP_BURY) {
+        args.ending = BIDE_ENDING_BURY;
+    } else if (ack->op.kind != BIDE_OP_DELETE) {
+        return;
+    }
+
+    ack->puts = context->puts; /* the reference moves */
+    context->puts = NULL;
+    args.items = ack->puts->items;
+    args.count = ack->puts->count;
+    ack->op.kind = BIDE_OP_FINISH_AND_PUT;
+    ack->op.finish_and_put = args;
+}
+
 void bi_ack_make(struct ack *ack, struct bide_context *context, int outcome, int stop_reason)
 {
     int64_t delay_ms = context->delay_ms, base_ms = context->job.backoff_base_ms;
@@ -163,6 +195,9 @@ void bi_ack_make(struct ack *ack, struct bide_context *context, int outcome, int
         assert(outcome == BIDE_GIVE_BACK); /* bi_ack_check_outcome() maps the others */
         set_lease(ack, BIDE_OP_GIVE_BACK);
     }
+
+    if (bi_put_list_count(context->puts) > 0)
+        add_puts(ack, context);
 }
 
 /* ---- completion ---- */
@@ -184,26 +219,42 @@ static void emit(const struct ack *ack, const bide_worker *worker, bide_work_kin
     bi_worker_emit(worker, &event);
 }
 
+/* The op that ends the job in the same way without puts. */
+static bide_op_kind plain_kind(const bide_op *op)
+{
+    static const bide_op_kind kinds[] = {
+        [BIDE_ENDING_FINISH] = BIDE_OP_DELETE,
+        [BIDE_ENDING_RELEASE] = BIDE_OP_RELEASE,
+        [BIDE_ENDING_BURY] = BIDE_OP_BURY,
+    };
+
+    if (op->kind != BIDE_OP_FINISH_AND_PUT)
+        return op->kind;
+    bool keep = op->finish_and_put.ending == BIDE_ENDING_FINISH && op->finish_and_put.finish.keep;
+    return keep ? BIDE_OP_DONE : kinds[op->finish_and_put.ending];
+}
+
 static void emit_accepted(const struct ack *ack, const bide_worker *worker)
 {
     const bide_op *op = &ack->op;
-    bide_state state = op->kind == BIDE_OP_FAIL ? op->fail.state : BIDE_STATE_READY;
+    bide_op_kind kind = plain_kind(op);
+    bide_state state = kind == BIDE_OP_FAIL ? op->fail.state : BIDE_STATE_READY;
 
     /* The kind of the op alone does not determine the event: a fail may have buried the job, or
-     * removed it because of a cancel; a release with an error text is a downgraded fail. */
-    if (op->kind == BIDE_OP_DELETE || op->kind == BIDE_OP_DONE || op->kind == BIDE_OP_RESULT)
+     * removed it because of a cancel; a release with an error text stands for a fail. */
+    if (kind == BIDE_OP_DELETE || kind == BIDE_OP_DONE || kind == BIDE_OP_RESULT)
         emit(ack, worker, BIDE_WORK_DONE, BIDE_OK, "", 0);
     else if (ack->cancelled || state == BIDE_STATE_GONE)
         emit(ack, worker, BIDE_WORK_CANCELLED, BIDE_OK, ack->error, 0);
-    else if (op->kind == BIDE_OP_BURY || state == BIDE_STATE_BURIED)
+    else if (kind == BIDE_OP_BURY || state == BIDE_STATE_BURIED)
         emit(ack, worker, BIDE_WORK_BURIED, BIDE_OK, ack->error, 0);
-    else if (op->kind == BIDE_OP_FAIL)
+    else if (kind == BIDE_OP_FAIL)
         emit(ack, worker, BIDE_WORK_RETRIED, BIDE_OK, ack->error, op->fail.delay_ms);
-    else if (op->kind == BIDE_OP_GIVE_BACK)
+    else if (kind == BIDE_OP_GIVE_BACK)
         emit(ack, worker, BIDE_WORK_INTERRUPTED, BIDE_OK, "", 0);
     else
         emit(ack, worker, ack->error[0] != 0 ? BIDE_WORK_RETRIED : BIDE_WORK_SNOOZED, BIDE_OK,
-             ack->error, op->release.delay_ms);
+             ack->error, kind == op->kind ? op->release.delay_ms : op->finish_and_put.delay_ms);
 }
 
 static bool is_transient(int code)
@@ -232,12 +283,43 @@ static bool downgrade(struct ack *ack)
     return !downgraded;
 }
 
+/* A put was rejected, and with it the whole step. The job fails with the message of the put: it is
+ * not lost, and the next attempt may find room. A queue that is draining is not the job's fault. */
+static bool adapt_to_rejected_put(struct ack *ack, int code)
+{
+    const bide_op *op = &ack->op;
+    char message[BIDE_ERROR_SIZE + 64];
+
+    if (code != BIDE_EXISTS && code != BIDE_TOO_BIG && code != BIDE_TOPIC_FULL &&
+        code != BIDE_TOO_MANY_TOPICS && code != BIDE_DRAINING && code != BIDE_EINVAL &&
+        code != BIDE_ENOTSUP)
+        return false;
+
+    if (op->error_item > 0)
+        snprintf(message, sizeof(message), "put %u of %zu was rejected: %s", op->error_item,
+                 op->finish_and_put.count, op->error);
+    else
+        snprintf(message, sizeof(message), "%s", op->error);
+    bi_ack_clear(ack);
+    snprintf(ack->error, sizeof(ack->error), "%s", message);
+
+    if (code == BIDE_DRAINING)
+        set_release(ack, FIRST_RETRY_MS);
+    else
+        set_fail(ack, BIDE_KEEP);
+    return true;
+}
+
 /* True: the ack is now another op, to be submitted without delay. */
 static bool adapt(struct ack *ack, int code)
 {
+    bool has_puts = ack->op.kind == BIDE_OP_FINISH_AND_PUT;
+
+    if (has_puts && adapt_to_rejected_put(ack, code))
+        return true;
     if (code == BIDE_ENOTSUP)
         return downgrade(ack);
-    if (ack->op.kind != BIDE_OP_DONE)
+    if (plain_kind(&ack->op) != BIDE_OP_DONE)
         return false;
 
     /* After BIDE_EUNKNOWN of a done, LEASE_LOST is ambiguous. Ask for the result: only a job that
@@ -283,7 +365,8 @@ bool bi_ack_complete(struct ack *ack, bide_worker *worker)
 
     /* After BIDE_EUNKNOWN of a delete, NOT_FOUND proves that the first attempt was applied.
      * LEASE_LOST does not: the server may have restarted and dropped all leases. */
-    bool applied = ack->maybe_applied && ack->op.kind == BIDE_OP_DELETE && code == BIDE_NOT_FOUND;
+    bool applied =
+        ack->maybe_applied && plain_kind(&ack->op) == BIDE_OP_DELETE && code == BIDE_NOT_FOUND;
     if (code == BIDE_OK || applied) {
         /* A result was fetched only as a proof. */
         if (ack->op.kind == BIDE_OP_RESULT && code == BIDE_OK)

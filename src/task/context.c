@@ -61,13 +61,14 @@ void bi_context_begin(struct bide_context *context)
     const struct entry *entry = context->entry;
     assert(entry != NULL && !context->running && context->fd < 0);
     assert(context->result == NULL && context->error[0] == 0); /* cleared after the last job */
+    assert(context->puts == NULL);
 
     int64_t now = context->started = bi_clock_boot();
     int64_t limit_ms = entry->time_limit_ms;
     bool longer = limit_ms < 0 || limit_ms > context->job.ttr_ms;
 
     context->delay_ms = context->retain_ms = BIDE_KEEP;
-    context->will_bury = false;
+    context->will_bury = context->in_fallback = context->was_run = false;
     context->middleware_next = 0;
     context->body = (bide_slice){context->job.body, context->job.body_size};
 
@@ -148,9 +149,11 @@ void bi_context_clear(struct bide_context *context)
     assert(!context->running); /* other threads read the job of a running handler */
     bide_decoded_free(context->decoded);
     bide_buf_unref(context->result);
+    bi_put_list_free(context->puts);
     bide_job_clear(&context->job);
     context->decoded = context->data = NULL;
     context->result = NULL;
+    context->puts = NULL;
     context->error[0] = 0;
 }
 
@@ -507,10 +510,19 @@ static int call_handler(bide_context *context)
     /* Middleware may run the handler several times: forget what the last run has set. */
     context->error[0] = 0;
     context->delay_ms = BIDE_KEEP;
+    if (!context->was_run)
+        context->puts_before = bi_put_list_count(context->puts);
+    context->was_run = true;
+    bi_put_list_truncate(context->puts, context->puts_before);
+
     assert(entry->call != NULL && context->middleware_next == context->worker->middleware_count);
     context->middleware_next++; /* past the end: a handler that calls next() is rejected */
     int outcome = entry->call(context, context->data, entry->function, entry->arg);
     context->middleware_next--;
+
+    /* Middleware may turn a failure into a success; the puts of a failed handler are incomplete. */
+    if (!bi_ack_has_puts(outcome))
+        bi_put_list_truncate(context->puts, context->puts_before);
     return outcome;
 }
 

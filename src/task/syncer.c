@@ -28,6 +28,7 @@ bool bi_syncer_add(struct background *background, struct ack *ack)
     assert(ack->id != 0 && !ack->in_flight);
     *pending = *ack;
     ack->result = NULL;
+    ack->puts = NULL;
 
     /* The copy is a new op, whose private part begins zeroed. */
     memset(&pending->op.private_, 0, sizeof(pending->op.private_));

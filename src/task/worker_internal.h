@@ -7,6 +7,7 @@
  *     worker_thread   one thread: reserves a job, runs its handler, submits the ack
  *     context         the interface of a running handler
  *     ack             the op that finishes a job, and what its status means
+ *     put_list        the puts that are stored together with the end of a job
  *     background      one thread for all worker threads: extends leases, receives cancels, sends
  *                     progress, retries acks, checks the health of the queue
  *
@@ -49,6 +50,13 @@ struct entry {
     int64_t time_limit_ms; /* 0: the job's ttr */
 };
 
+/* What bide_context_publish() has collected; put_list.c. NULL is an empty list. */
+struct put_list {
+    size_t count, room;
+    size_t bytes; /* of the bodies */
+    bide_put_item *items;
+};
+
 struct middleware {
     bide_middleware run;
     void *arg;
@@ -72,6 +80,7 @@ struct ack {
     bool maybe_applied;  /* an attempt ended with BIDE_EUNKNOWN: it may have been applied */
     bool downgraded;     /* uses only commands of a plain beanstalkd */
     bide_buf *result;
+    struct put_list *puts;       /* of a finish_and_put */
     char error[TASK_ERROR_SIZE]; /* "": none */
 };
 
@@ -88,9 +97,13 @@ struct bide_context {
 
     /* Set by the handler. */
     bool will_bury;
+    bool in_fallback;
     int64_t delay_ms;  /* BIDE_KEEP: the job's backoff */
     int64_t retain_ms; /* BIDE_KEEP: retain_ms of the put */
     bide_buf *result;
+    struct put_list *puts;
+    bool was_run;                /* the handler, by middleware, */
+    size_t puts_before;          /* and so many puts were collected before that */
     char error[TASK_ERROR_SIZE]; /* "": none */
 
     /* Read by any thread. */
@@ -278,11 +291,28 @@ int64_t bi_context_next_deadline(const struct bide_context *context);
 /* With the lock held. */
 void bi_context_extend_lease(struct bide_context *context, int64_t end);
 
+/* ---- put_list ---- */
+
+/* Adds a copy of a put, with the options of any version, to a list that may be NULL. BIDE_OK, or a
+ * code and a message in error (BIDE_ERROR_SIZE bytes): the put is invalid, as bide_put() checks it,
+ * or exceeds the limits of a finish_and_put (BIDE_TOO_BIG), or BIDE_ENOMEM. */
+int bi_put_list_add(struct put_list **list, const bide_options *options, const bide_put_item *put,
+                    char *error);
+size_t bi_put_list_count(const struct put_list *list);
+/* Drops all but the first. */
+void bi_put_list_truncate(struct put_list *list, size_t count);
+void bi_put_list_free(struct put_list *list);
+
 /* ---- ack ---- */
 
 /* Maps the return value of a handler to a bide_outcome: an unknown number is BIDE_RETRY. After it a
  * failure has an error text. */
 int bi_ack_check_outcome(struct bide_context *context, int outcome);
+/* True if this return value stores the puts of the handler. */
+static inline bool bi_ack_has_puts(int outcome)
+{
+    return outcome == BIDE_DONE || outcome == BIDE_SNOOZE;
+}
 /* Builds the ack of an outcome. When the handler was interrupted by a stop, every outcome but DONE
  * gives the job back, so that the stop costs no retry. */
 void bi_ack_make(struct ack *ack, struct bide_context *context, int outcome, int stop_reason);

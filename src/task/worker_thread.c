@@ -261,6 +261,9 @@ static bool run_job(struct worker_thread *thread)
     int stop_reason = atomic_load(&context->stop_reason);
     context->middleware_next = worker->middleware_count + 1; /* a fallback has no next one */
     context->will_bury = outcome == BIDE_BURY;
+    if (!bi_ack_has_puts(outcome))
+        bi_put_list_truncate(context->puts, 0);
+    context->in_fallback = true;
     const struct entry *entry = context->entry;
     if (is_failure(outcome, stop_reason) && entry->fallback_call != NULL) {
         char text[TASK_ERROR_SIZE]; /* a copy: the fallback may set another error */

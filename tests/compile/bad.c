@@ -250,6 +250,21 @@ int compile_bad(bide *queue, bide_worker *worker, bide_context *context)
 #ifdef PUBLISH_WITH_TOO_FEW_ARGUMENTS
     bide_publish(queue, pack, line, NULL);
 #endif
+#ifdef NEXT_OF_ANOTHER_STRUCT
+    bide_context_publish(context, pack, other, NULL);
+#endif
+#ifdef NEXT_OF_A_POINTER
+    bide_context_publish(context, pack, &line, NULL);
+#endif
+#ifdef NEXT_OF_A_STRUCT_AS_BYTES
+    bide_context_publish(context, raw, line, NULL);
+#endif
+#ifdef NEXT_OF_NO_TASK
+    bide_context_publish(context, nowhere, line, NULL);
+#endif
+#ifdef NEXT_WITH_AN_ID
+    bide_context_publish(context, pack, line, NULL, NULL);
+#endif
 #ifdef HANDLER_OF_ANOTHER_STRUCT
     bide_handle(worker, pack, on_other, NULL);
 #endif

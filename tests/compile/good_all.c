@@ -103,6 +103,10 @@ static int on_line(bide_context *context, const struct line *line, void *arg)
 {
     if (arg != NULL)
         return bide_context_result_as(context, line, *line);
+    if (bide_context_publish(context, full, (struct line){.article = "tea", .count = 1}, NULL) ||
+        bide_context_publish(context, raw, (bide_slice){"x", 1}, NULL) ||
+        bide_context_put(context, "topic", "x", 1, NULL))
+        return BIDE_RETRY;
     return line->count > 0 ? BIDE_DONE : bide_context_retry(context, "none");
 }
 

@@ -100,6 +100,10 @@ static int on_line(bide_context *context, const line *line, void *arg)
 {
     if (arg != nullptr)
         return bide_context_result_as(context, line, *line);
+    if (bide_context_publish(context, full, {.article = "tea", .count = 1}, nullptr) ||
+        bide_context_publish(context, raw, {"x", 1}, nullptr) ||
+        bide_context_put(context, "topic", "x", 1, nullptr))
+        return BIDE_RETRY;
     return line->count > 0 ? BIDE_DONE : bide_context_retry(context, "none");
 }
 

@@ -142,6 +142,60 @@ static void result_with_a_lost_reply_is_kept_once(void)
     end_server();
 }
 
+/* The jobs that were put into the topic, ever. */
+static uint64_t puts_into(const char *topic)
+{
+    bide_topic_stats stats;
+    int code = bide_topic_get_stats(queue, topic, &stats);
+    CHECK(code == BIDE_OK || code == BIDE_NOT_FOUND);
+    return code == BIDE_OK ? stats.total.puts : 0;
+}
+
+static void deferred_put_is_stored_with_its_job(void)
+{
+    begin_server(IN_MEMORY);
+    struct relayed_worker relayed_worker = start_worker_behind_relay(2, 0);
+    uint64_t id = defer_ack("put next; hold a", NULL);
+    EQ(puts_into("next"), 0);
+    reported_once(id, "done");
+    EQ(state_now(id), BIDE_STATE_GONE);
+    EQ(puts_into("next"), 1);
+    relayed_worker_stop(&relayed_worker);
+    end_server();
+}
+
+/* The step is repeated, and puts nothing a second time, however the job has ended. */
+static void put_with_a_lost_reply_happens_once(void)
+{
+    static const struct {
+        const char *body;
+        int64_t retain_ms;
+        bide_state state;
+        const char *reported;
+    } cases[] = {
+        {"put next; hold a", 0, BIDE_STATE_GONE, "done"},
+        {"put next; hold a; result 42", HOUR_MS, BIDE_STATE_DONE, "done"},
+        {"put next; hold a; snooze 3600000", 0, BIDE_STATE_DELAYED, "lost"},
+    };
+    begin_server(IN_MEMORY);
+    struct relayed_worker relayed_worker = start_worker_behind_relay(1, 0);
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        bide_put_options options = with_ttr(60000);
+        options.retain_ms = cases[i].retain_ms;
+        close_gate("a");
+        uint64_t id = put_job("work", cases[i].body, &options);
+        server_received(id, cases[i].state);
+        EQ(puts_into("next"), i + 1);
+        relay_set(RELAY_OPEN);
+        UNTIL(event_log_count(cases[i].reported, id) == 1);
+        EQ(event_log_count("began", id), 1);
+        EQ(event_log_count("given-up", id), 0);
+        EQ(puts_into("next"), i + 1);
+    }
+    relayed_worker_stop(&relayed_worker);
+    end_server();
+}
+
 /* Whether it was the worker's own failure that ended the lease, the worker cannot know. */
 static void fail_with_a_lost_reply_is_counted_once(void)
 {
@@ -333,6 +387,8 @@ static const struct test tests[] = {
     TEST(deferred_snooze_starts_after_a_server_restart),
     TEST(ack_with_a_lost_reply_is_applied_once),
     TEST(result_with_a_lost_reply_is_kept_once),
+    TEST(deferred_put_is_stored_with_its_job),
+    TEST(put_with_a_lost_reply_happens_once),
     TEST(fail_with_a_lost_reply_is_counted_once),
     TEST(ack_deferred_beyond_the_lease_is_given_up_and_the_job_runs_again),
     TEST(stalled_server_gets_the_ack_when_it_continues),

@@ -34,6 +34,7 @@ extern const struct theme answer_theme, disk_theme, health_theme, beat_theme, pl
  *     until MS      waits that long, or answers retry when there is a reason to stop
  *     listen        waits for a reason to stop, notes "heard", and answers retry
  *     die, abort, null    ends its process
+ *     put TOPIC     collects a job "next" for that topic
  *     result TEXT, retry MS, bury, snooze MS    answers that; else done
  *
  * It notes "began" at first. In the topic "work" a handler may run for the ttr of the job, in the
@@ -43,6 +44,7 @@ int run_commands(bide_context *context, const bide_slice *body, void *arg);
 
 /* Lets those handlers go on that hold at the gate. */
 void open_gate(const char *name);
+void close_gate(const char *name);
 
 /* A worker at the queue that follows the jobs of both topics, and tells the diary. */
 bide_worker *new_worker(bide *at, unsigned threads, int64_t stop_timeout_ms,

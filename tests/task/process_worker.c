@@ -93,6 +93,11 @@ static int do_result(bide_context *context, const char *arg)
     return bide_context_result(context, arg, strlen(arg));
 }
 
+static int do_put(bide_context *context, const char *arg)
+{
+    return bide_context_put(context, arg, "next", 4, NULL);
+}
+
 static int do_retry(bide_context *context, const char *arg)
 {
     return bide_context_retry_in(context, atoll(arg), "it went wrong");
@@ -113,9 +118,9 @@ static const struct {
     const char *name;
     int (*run)(bide_context *context, const char *arg);
 } commands[] = {
-    {"abort", do_abort},   {"bury", do_bury},     {"die", do_die},     {"hold", do_hold},
-    {"listen", do_listen}, {"nap", do_nap},       {"null", do_null},   {"result", do_result},
-    {"retry", do_retry},   {"snooze", do_snooze}, {"until", do_until},
+    {"abort", do_abort},   {"bury", do_bury},   {"die", do_die},       {"hold", do_hold},
+    {"listen", do_listen}, {"nap", do_nap},     {"null", do_null},     {"put", do_put},
+    {"result", do_result}, {"retry", do_retry}, {"snooze", do_snooze}, {"until", do_until},
 };
 
 static int run_command(bide_context *context, char *command)
@@ -153,6 +158,13 @@ void open_gate(const char *name)
     char path[4096];
     gate_path(path, sizeof path, name);
     write_file(path, 0, "", 0);
+}
+
+void close_gate(const char *name)
+{
+    char path[4096];
+    gate_path(path, sizeof path, name);
+    unlink(path);
 }
 
 /* ---- the worker ---- */

@@ -8,6 +8,7 @@ static const struct theme *const all_themes[] = {
     &lease_renewal_theme,  &cancelled_theme,  &stop_theme,     &load_theme,
     &retry_jitter_theme,   &middleware_theme, &fallback_theme, &worker_events_theme,
     &server_restart_theme, &run_theme,        &badtask_theme,  &badworker_theme,
+    &chain_theme,
 };
 
 static bool applies(const struct theme *theme)

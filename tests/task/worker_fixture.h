@@ -115,8 +115,8 @@ bide_put_options with_retries(int32_t max_retries);
 /* How bytes of a job read. */
 #define ERROR_OF(job, want) TEXT((job)->last_error, (job)->last_error_size, (want))
 
-extern const struct theme badtask_theme, badworker_theme, cancelled_theme, context_theme,
-    fallback_theme;
+extern const struct theme badtask_theme, badworker_theme, cancelled_theme, chain_theme,
+    context_theme, fallback_theme;
 extern const struct theme retry_jitter_theme, lease_renewal_theme, load_theme, middleware_theme,
     outcome_theme;
 extern const struct theme overrun_theme, pool_theme, publish_theme, run_theme, stop_theme;

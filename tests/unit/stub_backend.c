@@ -254,6 +254,7 @@ struct stub *stub_new(void)
 {
     static const struct backend_ops ops = {
         .scheme = "puppet",
+        .capabilities = BIDE_CAN_ALL_OPS,
         .submit = stub_submit,
         .cancel = stub_cancel,
         .shutdown = stub_shutdown,

@@ -354,6 +354,159 @@ static void deferred_ack_is_reported_once(void **state)
     assert_int_equal(background_fixture_last(fixture)->kind, BIDE_WORK_DONE);
 }
 
+/* ---- puts with the end of the job ---- */
+
+/* A job whose handler puts two others. */
+static struct bide_context *begin_job_with_puts(int64_t retain_ms)
+{
+    struct bide_context *context = begin_job(retain_ms);
+    assert_int_equal(bide_context_put(context, "next", "one", 3, NULL), BIDE_OK);
+    assert_int_equal(bide_context_put(context, "next", "two!", 4, NULL), BIDE_OK);
+    return context;
+}
+
+static void expect_step(bide_ending ending, bool keep)
+{
+    const bide_finish_and_put_args *step = &ack.op.finish_and_put;
+    assert_int_equal(ack.op.kind, BIDE_OP_FINISH_AND_PUT);
+    assert_int_equal(step->finish.id, 1);
+    assert_int_equal(step->finish.token, TOKEN_OF(1));
+    assert_int_equal(step->ending, ending);
+    assert_int_equal(step->finish.keep, keep);
+    assert_int_equal(step->count, 2);
+    assert_int_equal(bide_buf_size(step->items[1].buf), 4);
+    assert_memory_equal(step->items[1].topic.data, "next", 4);
+}
+
+static void puts_go_with_the_outcome(void **state)
+{
+    (void)state;
+    finish(begin_job_with_puts(0), BIDE_DONE);
+    expect_step(BIDE_ENDING_FINISH, false);
+    assert_true(reply_with(BIDE_OK));
+    assert_int_equal(only_event()->kind, BIDE_WORK_DONE);
+
+    struct bide_context *context = begin_job_with_puts(1000);
+    assert_int_equal(bide_context_result(context, "five!", 5), BIDE_OK);
+    finish(context, BIDE_DONE);
+    expect_step(BIDE_ENDING_FINISH, true);
+    assert_int_equal(bide_buf_size(ack.op.finish_and_put.finish.buf), 5);
+    assert_int_equal(ack.op.finish_and_put.finish.retain_ms, BIDE_KEEP);
+
+    context = begin_job_with_puts(0);
+    finish(context, bide_context_snooze(context, 2500));
+    expect_step(BIDE_ENDING_RELEASE, false);
+    assert_int_equal(ack.op.finish_and_put.delay_ms, 2500);
+    assert_int_equal(ack.op.finish_and_put.priority, BIDE_KEEP);
+    fixture->event_count = 0;
+    assert_true(reply_with(BIDE_OK));
+    assert_int_equal(only_event()->kind, BIDE_WORK_SNOOZED);
+    assert_int_equal(only_event()->delay_ms, 2500);
+
+    context = begin_job_with_puts(0); /* as a fallback does */
+    finish(context, bide_context_bury(context, "why"));
+    expect_step(BIDE_ENDING_BURY, false);
+    assert_int_equal(ack.op.finish_and_put.reason.size, 3);
+    fixture->event_count = 0;
+    assert_true(reply_with(BIDE_OK));
+    assert_int_equal(only_event()->kind, BIDE_WORK_BURIED);
+    assert_string_equal(only_event()->text, "why");
+}
+
+static void failure_has_no_puts(void **state)
+{
+    (void)state;
+    static const int outcomes[] = {BIDE_RETRY, BIDE_GIVE_BACK};
+    static const bide_op_kind kinds[] = {BIDE_OP_FAIL, BIDE_OP_GIVE_BACK};
+    for (size_t i = 0; i < COUNT_OF(outcomes); i++) {
+        finish(begin_job_with_puts(0), outcomes[i]);
+        assert_int_equal(ack.op.kind, kinds[i]);
+        assert_null(ack.puts);
+    }
+    struct bide_context *context = begin_job_with_puts(0);
+    bi_context_request_stop(context, BIDE_REASON_STOPPING);
+    finish(context, BIDE_SNOOZE);
+    assert_int_equal(ack.op.kind, BIDE_OP_GIVE_BACK);
+}
+
+static void rejected_put_becomes_a_failure_with_its_message(void **state)
+{
+    (void)state;
+    static const int codes[] = {BIDE_EXISTS,          BIDE_TOO_BIG, BIDE_TOPIC_FULL,
+                                BIDE_TOO_MANY_TOPICS, BIDE_EINVAL,  BIDE_ENOTSUP};
+    for (size_t i = 0; i < COUNT_OF(codes); i++) {
+        fixture->event_count = 0;
+        finish(begin_job_with_puts(0), BIDE_DONE);
+        ack.op.error_item = 2;
+        assert_false(reply_with(codes[i]));
+        assert_int_equal(ack.op.kind, BIDE_OP_FAIL);
+        assert_int_equal(ack.op.fail.id, 1);
+        assert_int_equal(ack.op.fail.token, TOKEN_OF(1));
+        assert_true(is_error("put 2 of 2 was rejected: the queue's sentence"));
+        assert_null(ack.puts);
+        assert_int_equal(ack.retry_delay, 0);
+        assert_int_equal(fixture->event_count, 0);
+    }
+    finish(begin_job_with_puts(0), BIDE_DONE);
+    ack.op.error_item = 0;
+    assert_false(reply_with(BIDE_DRAINING));
+    assert_int_equal(ack.op.kind, BIDE_OP_RELEASE);
+    assert_true(ack.op.release.delay_ms > 0);
+    assert_true(reply_with(BIDE_OK));
+    assert_int_equal(only_event()->kind, BIDE_WORK_RETRIED);
+    assert_string_equal(only_event()->text, "the queue's sentence");
+}
+
+static void step_is_deferred_or_lost_by_the_codes_of_a_delete(void **state)
+{
+    (void)state;
+    for (size_t j = 1; j < 11; j++) {
+        fixture->event_count = 0;
+        finish(begin_job_with_puts(0), BIDE_DONE);
+        assert_int_equal(reply_with(meanings[j].code), meanings[j].kind == BIDE_WORK_LOST);
+        assert_int_equal(only_event()->kind, meanings[j].kind);
+        assert_int_equal(ack.op.kind, BIDE_OP_FINISH_AND_PUT);
+    }
+}
+
+static void step_whose_reply_was_lost_is_judged_by_its_job(void **state)
+{
+    (void)state;
+    finish(begin_job_with_puts(0), BIDE_DONE);
+    assert_false(reply_with(BIDE_EUNKNOWN));
+    assert_true(reply_with(BIDE_NOT_FOUND));
+    assert_int_equal(background_fixture_last(fixture)->kind, BIDE_WORK_DONE);
+
+    finish(begin_job_with_puts(1000), BIDE_DONE);
+    assert_false(reply_with(BIDE_EUNKNOWN));
+    assert_false(reply_with(BIDE_LEASE_LOST));
+    assert_int_equal(ack.op.kind, BIDE_OP_RESULT);
+    ack.op.fetch.buf = NULL;
+    assert_true(reply_with(BIDE_OK));
+    assert_int_equal(background_fixture_last(fixture)->kind, BIDE_WORK_DONE);
+
+    struct bide_context *context = begin_job_with_puts(0);
+    finish(context, bide_context_snooze(context, 1));
+    assert_false(reply_with(BIDE_EUNKNOWN));
+    assert_true(reply_with(BIDE_LEASE_LOST));
+    assert_int_equal(background_fixture_last(fixture)->kind, BIDE_WORK_LOST);
+}
+
+static void put_needs_a_queue_that_can_do_it(void **state)
+{
+    (void)state;
+    const struct backend_ops *able = fixture->stub->base.ops;
+    struct backend_ops ops = *able;
+    struct bide_context *context = begin_job(0);
+    ops.capabilities = 0;
+    fixture->stub->base.ops = &ops;
+    assert_int_equal(bide_context_put(context, "next", "one", 3, NULL), BIDE_ENOTSUP);
+    assert_null(context->puts);
+    finish(context, BIDE_DONE);
+    assert_int_equal(ack.op.kind, BIDE_OP_DELETE);
+    fixture->stub->base.ops = able;
+}
+
 /* ---- a queue that knows fewer words ---- */
 
 static void queue_without_results_gets_a_delete(void **state)
@@ -442,6 +595,12 @@ int main(void)
         T(the_list_of_codes_is_complete),
         T(every_kind_of_ack_is_lost_or_deferred_by_the_same_codes),
         T(deferred_ack_is_reported_once),
+        T(puts_go_with_the_outcome),
+        T(failure_has_no_puts),
+        T(rejected_put_becomes_a_failure_with_its_message),
+        T(step_is_deferred_or_lost_by_the_codes_of_a_delete),
+        T(step_whose_reply_was_lost_is_judged_by_its_job),
+        T(put_needs_a_queue_that_can_do_it),
         T(queue_without_results_gets_a_delete),
         T(queue_without_fail_gets_a_release),
         T(queue_without_reasons_gets_a_plain_bury),
