@@ -41,7 +41,8 @@ enum value_kind {
     AS_MOMENT,
     AS_MOMENT_IN, /* a duration from now; stored as a moment */
     AS_BOOL,
-    AS_CONFLICT, /* a bool; stored as a bide_conflict */
+    AS_REPLACE,  /* a bool; stored as a bide_conflict */
+    AS_CONFLICT, /* its name */
     AS_TOPIC,
     AS_KEY,
     AS_KEY_BASE64,
@@ -149,6 +150,21 @@ static bool parse_body(enum value_kind kind, const json_t *json, bide_buf **body
     return true;
 }
 
+static bool parse_conflict(const json_t *json, bide_conflict *conflict, char *error)
+{
+    static const char *const names[] = {
+        [BIDE_REJECT] = "reject", [BIDE_REPLACE] = "replace", [BIDE_SKIP] = "skip"};
+    const char *text = json_string_value(json);
+
+    for (unsigned i = 0; text != NULL && i < sizeof(names) / sizeof(names[0]); i++) {
+        if (strcmp(text, names[i]) != 0)
+            continue;
+        *conflict = (bide_conflict)i;
+        return true;
+    }
+    return bi_errmsg_set(error, "must be \"reject\", \"replace\" or \"skip\"");
+}
+
 static bool parse_value(struct put_parser *parser, const struct field *field, const json_t *json,
                         char *error)
 {
@@ -171,8 +187,10 @@ static bool parse_value(struct put_parser *parser, const struct field *field, co
     case AS_BODY_BASE64:
     case AS_BODY_JSON:
         return parse_body(field->kind, json, &line->body, error);
-    case AS_BOOL:
     case AS_CONFLICT:
+        return parse_conflict(json, value, error);
+    case AS_BOOL:
+    case AS_REPLACE:
         break;
     }
     if (!json_is_boolean(json))
@@ -212,7 +230,8 @@ static const struct field fields[] = {
     {"ttr", TTR, OTHER(AS_DURATION, ttr_ms)},
     {"key", KEY, OTHER(AS_KEY, key)},
     {"key_base64", KEY, OTHER(AS_KEY_BASE64, key)},
-    {"replace", CONFLICT, OTHER(AS_CONFLICT, conflict)},
+    {"conflict", CONFLICT, OTHER(AS_CONFLICT, conflict)},
+    {"replace", CONFLICT, OTHER(AS_REPLACE, conflict)},
     {"key_hold_retained", HOLD, OTHER(AS_BOOL, key_hold_retained)},
     BI_JOB_EXT(EXT_FIELD){"backoff", OPTION_backoff_base, OTHER(AS_DURATION, backoff_base_ms)},
     {"backoff_max", OPTION_backoff_max, OTHER(AS_DURATION, backoff_max_ms)},

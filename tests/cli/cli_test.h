@@ -51,6 +51,7 @@ extern const struct theme export_import_theme;
 extern const struct theme usage_theme;
 extern const struct theme job_wait_theme;
 extern const struct theme work_hook_theme;
+extern const struct theme work_next_theme;
 extern const struct theme work_stop_theme;
 extern const struct theme work_theme;
 extern const struct theme work_usage_theme;

@@ -35,6 +35,7 @@ static const struct theme *const everywhere[] = {
     &stream_theme,
     &top_theme,
     &export_import_theme,
+    &work_next_theme,
     &work_stop_theme,
     &work_theme,
 };

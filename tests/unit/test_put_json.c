@@ -146,6 +146,12 @@ static void times_accept_the_syntax_of_the_flags(void **state)
     assert_int_equal(line.options.run_at_ms, INT64_C(1798156800000));
     assert_int_equal(line.options.max_retries, BIDE_NO_RETRY_LIMIT);
     assert_int_equal(line.options.conflict, BIDE_REJECT);
+    accepts("{\"body\":\"\",\"conflict\":\"skip\"}");
+    assert_int_equal(line.options.conflict, BIDE_SKIP);
+    accepts("{\"body\":\"\",\"conflict\":\"replace\"}");
+    assert_int_equal(line.options.conflict, BIDE_REPLACE);
+    accepts("{\"body\":\"\",\"conflict\":\"reject\"}");
+    assert_int_equal(line.options.conflict, BIDE_REJECT);
 }
 
 static void a_line_overrides_the_default_due_time(void **state)
@@ -244,6 +250,9 @@ static void values_of_wrong_type_are_rejected(void **state)
         "\"key_base64\":\"\"",
         "\"key_base64\":\"A*==\"",
         "\"replace\":1",
+        "\"conflict\":1",
+        "\"conflict\":\"Skip\"",
+        "\"conflict\":\"skip\",\"replace\":true",
         "\"key_hold_retained\":\"yes\"",
         "\"max_retries\":-2",
         "\"max_retries\":2147483648",

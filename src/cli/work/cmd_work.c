@@ -4,6 +4,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -15,7 +16,7 @@
 #define DAY_MS    INT64_C(86400000)
 #define NOT_SET   UINT64_MAX
 /* Pipes, the process, the context; and for the queue. */
-#define FDS_PER_JOB  10
+#define FDS_PER_JOB  12
 #define FDS_RESERVED 100
 /* When no program runs any more a stop waits only for replies of the queue. */
 #define ACK_TIMEOUT_MS 10000
@@ -215,6 +216,20 @@ static void raise_fd_limit(uint32_t thread_count)
     setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+/* A number of one digit, because a shell may accept no other behind >&, and not of a descriptor
+ * that programs inherit from the caller of bide. -1: the queue cannot end a job and put others. */
+static int choose_next_fd(const bide *queue)
+{
+    if ((bide_capabilities(queue) & BIDE_CAN_ALL_OPS) == 0)
+        return -1;
+    for (int fd = STDERR_FILENO + 1; fd <= 9; fd++) {
+        int found = fcntl(fd, F_GETFD);
+        if (found < 0 || (found & FD_CLOEXEC) != 0)
+            return fd;
+    }
+    return STDERR_FILENO + 1;
+}
+
 static int make_worker(struct work *work)
 {
     static bide_task task = {.type = bide_type_of_bytes, .time_limit_ms = BIDE_FOREVER};
@@ -248,6 +263,7 @@ static int open_work(struct work *work)
                             "needs a bided or a file",
                             cli->shown);
     raise_fd_limit(plan.threads);
+    plan.next_fd = choose_next_fd(cli->queue);
     for (size_t i = 0; i < 4; i++)
         if ((*fds[i] = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0)
             return bi_cli_error(cli, BI_EXIT_FAILED, "cannot create eventfd: %s", strerror(errno));

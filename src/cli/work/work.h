@@ -10,6 +10,7 @@
  *     work_metadata.c    what the program or web hook learns about its job
  *     work_exit_rule.c   how a run ended, and what that means for the job
  *     work_output.c      the end or the beginning of what a program writes
+ *     work_next.c        the jobs that a program puts with the end of its own
  *     work_report.c      lines, JSON and figures about all this, for readers that may be slow
  *
  * Stopping   Programs are stopped here and not by the library's worker, which would give their jobs
@@ -114,6 +115,24 @@ void bi_work_output_done(struct output *output);
 /* The first lines that fit into BI_WORK_TAIL_SIZE bytes, as bi_work_output_tail_text(). */
 void bi_work_output_head(const struct output *output, char *to);
 
+/* ---- the jobs that follow ---- */
+
+/* What a program writes to the descriptor BIDE_NEXT_FD: a put per line, as `bide put --jsonl` reads
+ * them. Each line is parsed and collected (bide_context_put()) when it is complete. Zeroed: nothing
+ * yet. */
+struct next_jobs {
+    char *line; /* the incomplete last line */
+    size_t size, capacity;
+    uint64_t number;            /* of the last line that was complete */
+    char error[BI_ERRMSG_SIZE]; /* the first one, with the number of its line; "": none */
+};
+
+/* On the thread of the handler. After an error the rest is ignored. */
+void bi_work_next_add(struct next_jobs *next, bide_context *context, const char *data, size_t size);
+/* The end: a last line needs no newline. */
+void bi_work_next_end(struct next_jobs *next, bide_context *context);
+void bi_work_next_done(struct next_jobs *next);
+
 /* ---- metadata of a job ---- */
 
 #define BI_WORK_METADATA_COUNT 13
@@ -123,19 +142,20 @@ void bi_work_output_head(const struct output *output, char *to);
  * headers, where a key that is not visible ASCII is. Returns their number. */
 size_t bi_work_metadata_format(const bide_context *context, bool header,
                                char (*lines)[BI_WORK_METADATA_SIZE]);
-/* Does "NAME=value" set one of the variables above, or BIDE_URL? */
+/* Does "NAME=value" set one of the variables above, or BIDE_URL, or BIDE_NEXT_FD? */
 bool bi_work_metadata_is_reserved(const char *line);
 
 /* ---- processes ---- */
 
-/* A program in a process group of its own, with pipes to it. It inherits no descriptor but its
- * standard ones. */
+/* A program in a process group of its own, with pipes to it. It inherits no descriptor of ours but
+ * its standard ones and next_fd of the plan. */
 struct process {
     pid_t pid; /* also of the group */
     int fd;    /* pidfd: readable when it has ended */
     int in;    /* its standard input; -1: closed */
     int out;   /* its standard output, if it is kept; -1: closed */
     int err;
+    int next;             /* where it writes the jobs that follow; -1: closed */
     bide_slice unwritten; /* rest of the input */
     int64_t kill_at;      /* when SIGTERM is followed by SIGKILL; BI_WORK_NEVER */
     bool killed;          /* it got SIGKILL */
@@ -188,6 +208,7 @@ struct work_plan {
     struct exit_rules rules;
 
     const char *const *program; /* with its arguments */
+    int next_fd;                /* its number of BIDE_NEXT_FD; -1: the queue cannot do that */
     char path[4096];            /* of the program */
 
     const char *url; /* of the web hook; NULL: none */

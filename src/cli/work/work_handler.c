@@ -145,6 +145,7 @@ static int finish_job(struct work *work, bide_context *context, const struct run
             keep_output(work, context, output);
         return BIDE_DONE;
     case ACTION_RETRY:
+        bide_context_discard_puts(context); /* they belong to a success */
         return bide_context_snooze(context, outcome->kind == RUN_STATUS && outcome->after_ms >= 0
                                                 ? outcome->after_ms
                                                 : work->plan->retry_delay_ms);

@@ -22,11 +22,15 @@ enum field {
     MAX_RETRIES,
     KEY,
     KEY_BASE64,
-    FIELDS
+    FIELDS,
+    /* Not of a job. */
+    URL = FIELDS,
+    NEXT_FD,
+    NAMES
 };
 _Static_assert(FIELDS == BI_WORK_METADATA_COUNT, "one line per field");
 
-static const char *const names[FIELDS + 1] = {
+static const char *const names[NAMES] = {
     [ID] = "BIDE_ID",
     [TOPIC] = "BIDE_TOPIC",
     [TOKEN] = "BIDE_TOKEN",
@@ -40,7 +44,8 @@ static const char *const names[FIELDS + 1] = {
     [MAX_RETRIES] = "BIDE_MAX_RETRIES",
     [KEY] = "BIDE_KEY",
     [KEY_BASE64] = "BIDE_KEY_BASE64",
-    [FIELDS] = "BIDE_URL", /* not of a job */
+    [URL] = "BIDE_URL",
+    [NEXT_FD] = "BIDE_NEXT_FD",
 };
 
 /* Can the key be a value as it is? header: visible ASCII with spaces only inside, else any text
@@ -111,7 +116,7 @@ bool bi_work_metadata_is_reserved(const char *line)
 {
     size_t size = strcspn(line, "=");
 
-    for (int i = 0; i <= FIELDS; i++)
+    for (int i = 0; i < NAMES; i++)
         if (strlen(names[i]) == size && strncmp(line, names[i], size) == 0)
             return true;
     return false;

@@ -28,13 +28,14 @@ void bi_work_process_close(struct process *process)
     close_fd(&process->in);
     close_fd(&process->out);
     close_fd(&process->err);
+    close_fd(&process->next);
     close_fd(&process->fd);
 }
 
 /* ---- starting ---- */
 
-/* The ends of the pipes that become the standard descriptors of the child; -1: none. */
-enum { IN, OUT, ERR, ENDS };
+/* The ends of the pipes that become descriptors of the child; -1: none. */
+enum { IN, OUT, ERR, NEXT, ENDS };
 
 static bool make_pipe(int *reads, int *writes)
 {
@@ -52,6 +53,7 @@ static bool make_pipes(struct process *process, const struct work *work, int end
 {
     return make_pipe(&ends[IN], &process->in) && fcntl(process->in, F_SETFL, O_NONBLOCK) == 0 &&
            make_pipe(&process->err, &ends[ERR]) &&
+           (work->plan->next_fd < 0 || make_pipe(&process->next, &ends[NEXT])) &&
            (work->plan->keep_size == 0 || make_pipe(&process->out, &ends[OUT]));
 }
 
@@ -66,6 +68,9 @@ static int add_actions(posix_spawn_file_actions_t *actions, const struct work *w
         error = posix_spawn_file_actions_adddup2(actions, out, STDOUT_FILENO);
     if (error == 0)
         error = posix_spawn_file_actions_adddup2(actions, ends[ERR], STDERR_FILENO);
+    /* Last: in the child its number may be that of one of the other ends. */
+    if (error == 0 && ends[NEXT] >= 0)
+        error = posix_spawn_file_actions_adddup2(actions, ends[NEXT], work->plan->next_fd);
     return error;
 }
 
@@ -130,9 +135,10 @@ static int open_pidfd(struct process *process)
 int bi_work_process_start(struct process *process, const struct work *work,
                           const char *const *environment, const sigset_t *mask, bide_slice input)
 {
-    int ends[ENDS] = {-1, -1, -1};
+    int ends[ENDS] = {-1, -1, -1, -1};
 
-    *process = (struct process){.fd = -1, .in = -1, .out = -1, .err = -1, .unwritten = input};
+    *process =
+        (struct process){.fd = -1, .in = -1, .out = -1, .err = -1, .next = -1, .unwritten = input};
     process->kill_at = BI_WORK_NEVER;
     int error = make_pipes(process, work, ends) ? 0 : errno;
     if (error == 0) {

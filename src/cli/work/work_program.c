@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * work_program - runs a job by a program: the body on its standard input, the metadata in its
- * environment. The end of its standard error is the reason of a failure.
+ * environment. The end of its standard error is the reason of a failure. What it writes to the
+ * descriptor BIDE_NEXT_FD are jobs that are put with the end of its own.
  *
  * The thread always returns: the time limit, a cancel and a stop send SIGTERM to the whole process
  * group, and SIGKILL after the grace period; processes that the program leaves behind can hold its
@@ -17,6 +18,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -31,6 +33,7 @@ static struct {
     const char **base; /* our environment without the variables of a job */
     size_t base_count;
     char url[BI_URL_MAX + 16];
+    char next_fd[32];
     sigset_t mask;
 } program;
 
@@ -41,6 +44,7 @@ struct run {
     struct output *output;
     struct process process; /* pid 0: not started */
     struct tail tail;
+    struct next_jobs next;
     int context_fd;   /* readable: the run must end; -1: not watched */
     int64_t limit_at; /* the time limit */
     bool terminating; /* the outcome says why */
@@ -66,16 +70,19 @@ static int open_program(struct work *work)
 
     while (environ[count] != NULL)
         count++;
-    program.base = calloc(count + 1, sizeof(*program.base));
+    program.base = calloc(count + 2, sizeof(*program.base));
     if (program.base == NULL)
         return bi_cli_error(work->cli, BI_EXIT_FAILED, "out of memory");
 
     snprintf(program.url, sizeof(program.url), "BIDE_URL=%s", work->cli->child_url);
     program.base[program.base_count++] = program.url;
+    snprintf(program.next_fd, sizeof(program.next_fd), "BIDE_NEXT_FD=%d", work->plan->next_fd);
+    if (work->plan->next_fd >= 0)
+        program.base[program.base_count++] = program.next_fd;
     for (size_t i = 0; i < count; i++)
         if (!bi_work_metadata_is_reserved(environ[i]))
             program.base[program.base_count++] = environ[i];
-    assert(program.base_count <= count + 1);
+    assert(program.base_count <= count + 2);
     /* Before the supervisor blocks signals: programs start with the mask that bide was given. */
     pthread_sigmask(SIG_SETMASK, NULL, &program.mask);
     reserve_standard_fds();
@@ -233,6 +240,8 @@ static void read_pipe(struct run *run, int *fd, const struct pollfd *polled)
         *fd = -1;
     } else if (fd == &run->process.out) {
         bi_work_output_add(run->output, data, (size_t)size);
+    } else if (fd == &run->process.next) {
+        bi_work_next_add(&run->next, run->context, data, (size_t)size);
     } else {
         int64_t until = run->terminating ? bi_clock_boot() + BI_WORK_PATIENCE_US : run->limit_at;
         bi_work_report_write(run->work, STDERR_FILENO, data, (size_t)size, run->context_fd, until);
@@ -240,7 +249,7 @@ static void read_pipe(struct run *run, int *fd, const struct pollfd *polled)
     }
 }
 
-enum { OUT, ERR, IN, CONTEXT, STOP, KILL, ENDED, FDS };
+enum { OUT, ERR, NEXT, IN, CONTEXT, STOP, KILL, ENDED, FDS };
 
 static int poll_timeout_ms(const struct run *run)
 {
@@ -258,6 +267,7 @@ static bool poll_once(struct run *run)
     struct pollfd fds[FDS] = {
         [OUT] = {.fd = process->out, .events = POLLIN},
         [ERR] = {.fd = process->err, .events = POLLIN},
+        [NEXT] = {.fd = process->next, .events = POLLIN},
         [IN] = {.fd = process->in, .events = POLLOUT},
         [CONTEXT] = {.fd = run->context_fd, .events = POLLIN},
         [STOP] = {.fd = run->terminating ? -1 : run->work->stop_fd, .events = POLLIN},
@@ -269,6 +279,7 @@ static bool poll_once(struct run *run)
         return true; /* EINTR: revents are not set */
     read_pipe(run, &process->out, &fds[OUT]);
     read_pipe(run, &process->err, &fds[ERR]);
+    read_pipe(run, &process->next, &fds[NEXT]);
     if (fds[IN].revents != 0)
         bi_work_process_write_input(process);
     /* After the pipes: the last output of a program that ends is read before it is reaped. */
@@ -305,6 +316,27 @@ static void drain_pipes(struct run *run)
     }
 }
 
+/* Reads the jobs that the program has written by its end. Its children may hold the pipe, and are
+ * not waited for: what they write later does not count. */
+static void drain_next(struct run *run)
+{
+    char data[16384];
+    int fd = run->process.next, left = 0;
+
+    if (fd >= 0 && ioctl(fd, FIONREAD, &left) != 0)
+        left = 0;
+    while (left > 0) {
+        ssize_t size = read(fd, data, left < (int)sizeof(data) ? (size_t)left : sizeof(data));
+        if (size < 0 && errno == EINTR)
+            continue;
+        if (size <= 0)
+            break;
+        bi_work_next_add(&run->next, run->context, data, (size_t)size);
+        left -= (int)size;
+    }
+    bi_work_next_end(&run->next, run->context);
+}
+
 static void finish(struct run *run)
 {
     struct run_outcome *outcome = run->outcome;
@@ -316,8 +348,13 @@ static void finish(struct run *run)
     if (!run->terminating) {
         outcome->kind = WIFSIGNALED(status) ? RUN_SIGNAL : RUN_STATUS;
         outcome->status = WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status);
-        if (bi_work_exit_rule_match(&run->work->plan->rules, outcome) != ACTION_DONE)
+        drain_next(run);
+        if (bi_work_exit_rule_match(&run->work->plan->rules, outcome) != ACTION_DONE) {
             check_stdout(run);
+        } else if (run->next.error[0] != 0) {
+            outcome->kind = RUN_ERROR;
+            bi_errmsg_set(outcome->text, "%s", run->next.error);
+        }
     }
     drain_pipes(run);
     bi_work_process_close(&run->process);
@@ -342,6 +379,7 @@ static void run_program(struct work *work, bide_context *context, const bide_sli
     while (poll_once(&run))
         continue;
     finish(&run);
+    bi_work_next_done(&run.next);
     bi_work_output_tail_text(&run.tail, tail);
 }
 
