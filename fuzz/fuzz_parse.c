@@ -77,6 +77,17 @@ static void look_at_list(const struct command *command, const char *line, size_t
     must(memchr(command->cursor, 0, sizeof(command->cursor)) != NULL);
 }
 
+static void look_at_step(const struct command *command, const char *line, size_t size)
+{
+    const bide_finish_and_put_args *step = &command->step;
+    must((unsigned)step->ending <= BIDE_ENDING_BURY);
+    must(is_kept_or_duration(step->finish.retain_ms) && is_duration(step->delay_ms));
+    must(step->priority >= BIDE_KEEP && step->priority <= UINT32_MAX);
+    must(step->delay_ms == 0 || step->run_at_ms == 0);
+    must(is_sound(step->reason, command, line, size));
+    must(command->result_size == 0 || step->finish.keep);
+}
+
 static bool is_one_of(enum verb verb, const enum verb *verbs, size_t count)
 {
     for (size_t i = 0; i < count; i++)
@@ -93,11 +104,11 @@ static void look_at(const struct command *command, const char *line, size_t size
 {
     enum verb verb = command->verb;
     must(verb < VERB_COUNT && verb != VERB_LEASE && command->counted);
-    must(command->wants_body ==
-         IS_ONE_OF(verb, VERB_PUT, VERB_PUT_MANY, VERB_DONE, VERB_FAIL, VERB_CALL));
+    must(command->wants_body == IS_ONE_OF(verb, VERB_PUT, VERB_PUT_MANY, VERB_FINISH_AND_PUT,
+                                          VERB_DONE, VERB_FAIL, VERB_CALL));
     must(!command->leased ||
-         (command->token != 0 &&
-          IS_ONE_OF(verb, VERB_DELETE, VERB_RELEASE, VERB_BURY, VERB_TOUCH, VERB_DONE, VERB_FAIL)));
+         (command->token != 0 && IS_ONE_OF(verb, VERB_DELETE, VERB_RELEASE, VERB_BURY, VERB_TOUCH,
+                                           VERB_DONE, VERB_FAIL, VERB_FINISH_AND_PUT)));
     if (IS_ONE_OF(verb, VERB_USE, VERB_WATCH, VERB_IGNORE, VERB_STATS_TUBE, VERB_PAUSE_TUBE,
                   VERB_PURGE_TUBE))
         must(lies_in(command->name, line, size) &&
@@ -112,7 +123,7 @@ static void look_at(const struct command *command, const char *line, size_t size
         must(is_kept_or_duration(command->retain_ms));
     if (IS_ONE_OF(verb, VERB_RESERVE_WITH_TIMEOUT, VERB_RESERVE_MANY) || command->has_timeout)
         must(is_duration(command->timeout_ms));
-    if (IS_ONE_OF(verb, VERB_PUT_MANY, VERB_RESERVE_MANY))
+    if (IS_ONE_OF(verb, VERB_PUT_MANY, VERB_RESERVE_MANY, VERB_FINISH_AND_PUT))
         must(command->count >= 1 && command->count <= BIDE_BATCH_JOBS);
     if (verb == VERB_KICK)
         must(command->count <= UINT32_MAX);
@@ -120,6 +131,8 @@ static void look_at(const struct command *command, const char *line, size_t size
         look_at_put(command);
     if (verb == VERB_UPDATE)
         look_at_update(command, line, size);
+    if (verb == VERB_FINISH_AND_PUT)
+        look_at_step(command, line, size);
     if (verb == VERB_LIST_JOBS)
         look_at_list(command, line, size);
 }

@@ -123,6 +123,18 @@ static void say_fail(struct text *text)
     say(text, " %" PRIu64 " %u retry=%" PRId64, command.id, command.body_size, command.delay_ms);
 }
 
+static void say_step(struct text *text)
+{
+    static const char *const endings[] = {"delete", "release", "bury"};
+    const bide_finish_and_put_args *step = &command.step;
+    say(text, " %" PRIu64 " %" PRIu64 " %u %s", command.id, command.count, command.body_size,
+        step->finish.keep ? "done" : endings[step->ending]);
+    say(text, " result=%u retain=%" PRId64 " pri=%" PRId64 " delay=%" PRId64 " at=%" PRId64,
+        command.result_size, step->finish.retain_ms, step->priority, step->delay_ms,
+        step->run_at_ms);
+    say_bytes(text, " reason=", step->reason);
+}
+
 static void say_result(struct text *text)
 {
     say_id(text);
@@ -179,6 +191,7 @@ static void (*const arguments[VERB_COUNT])(struct text *text) = {
     [VERB_CALL] = say_call,
     [VERB_RESERVE_MANY] = say_reserve_many,
     [VERB_PUT_MANY] = say_put_many,
+    [VERB_FINISH_AND_PUT] = say_step,
     [VERB_DONE] = say_done,
     [VERB_FAIL] = say_fail,
     [VERB_USE] = say_name,
@@ -203,8 +216,8 @@ static void (*const arguments[VERB_COUNT])(struct text *text) = {
 /* Bodies follow these, and no others. */
 static bool brings_body(enum verb verb)
 {
-    return verb == VERB_PUT || verb == VERB_PUT_MANY || verb == VERB_DONE || verb == VERB_FAIL ||
-           verb == VERB_CALL;
+    return verb == VERB_PUT || verb == VERB_PUT_MANY || verb == VERB_FINISH_AND_PUT ||
+           verb == VERB_DONE || verb == VERB_FAIL || verb == VERB_CALL;
 }
 
 static void say_command(struct text *text)
@@ -762,6 +775,19 @@ static void every_bide_verb_is_parsed(void **state)
     static const struct example examples[] = {
         {"put-many 2 100", "put-many 2 100"},
         {"put-many 1000 4294967295", "put-many 1000 4294967295"},
+        {"finish-and-put 7 2 100",
+         "finish-and-put 7 2 100 delete result=0 retain=-1 pri=-1 delay=0 at=0 reason="},
+        {"finish-and-put 7 1000 0 end=delete",
+         "finish-and-put 7 1000 0 delete result=0 retain=-1 pri=-1 delay=0 at=0 reason="},
+        {"finish-and-put 7 1 9 end=done result=5 retain=1m",
+         "finish-and-put 7 1 9 done result=5 retain=60000 pri=-1 delay=0 at=0 reason="},
+        {"finish-and-put 7 1 9 pri=0 delay=1.5 end=release",
+         "finish-and-put 7 1 9 release result=0 retain=-1 pri=0 delay=1500 at=0 reason="},
+        {"finish-and-put 7 1 9 end=release at=5",
+         "finish-and-put 7 1 9 release result=0 retain=-1 pri=-1 delay=0 at=5 reason="},
+        {"finish-and-put 7 1 9 end=bury pri=4294967295 reason=no%20use",
+         "finish-and-put 7 1 9 bury result=0 retain=-1 pri=4294967295 delay=0 at=0 "
+         "reason=no<20>use"},
         {"reserve-many 10 2.5", "reserve-many 10 2500"},
         {"reserve-many 1000 0", "reserve-many 1000 0"},
         {"done 7 5", "done 7 5 retain=-1"},
@@ -801,6 +827,23 @@ static void invalid_arguments_of_bide_verbs_are_rejected(void **state)
         {"put-many 1", "BAD"},
         {"put-many 1 100 ", "BAD"},
         {"put-many 1 4294967296", "BAD"},
+        {"finish-and-put 7 1", "BAD"},
+        {"finish-and-put 7 x 5", "BAD"},
+        {"finish-and-put 7 1 4294967296", "BAD"},
+        {"finish-and-put 7 1 5 ", "BAD counted 5"},
+        {"finish-and-put 7 0 5", "SKIP counted 5"},
+        {"finish-and-put 7 1001 5", "SKIP counted 5"},
+        {"finish-and-put 7 1 5 end=kill", "SKIP counted 5"},
+        {"finish-and-put 7 1 5 tube=a", "SKIP counted 5"},
+        {"finish-and-put 7 1 5 result=1", "SKIP counted 5"},
+        {"finish-and-put 7 1 5 retain=1", "SKIP counted 5"},
+        {"finish-and-put 7 1 5 end=done result=4294967296", "SKIP counted 5"},
+        {"finish-and-put 7 1 5 delay=1", "SKIP counted 5"},
+        {"finish-and-put 7 1 5 end=bury at=5", "SKIP counted 5"},
+        {"finish-and-put 7 1 5 end=release delay=1 at=5", "SKIP counted 5"},
+        {"finish-and-put 7 1 5 end=done pri=1", "SKIP counted 5"},
+        {"finish-and-put 7 1 5 end=release reason=a", "SKIP counted 5"},
+        {"finish-and-put 7 1 5 end=bury reason=%zz", "SKIP counted 5"},
         {"reserve-many 0 1", "BAD"},
         {"reserve-many 1001 1", "BAD"},
         {"reserve-many 1", "BAD"},
@@ -875,6 +918,8 @@ static void lease_prefix_is_accepted_by_holder_commands(void **state)
         {"lease 9 touch 7", "lease 9 touch 7"},
         {"lease 9 done 7 5 retain=1", "lease 9 done 7 5 retain=1000"},
         {"lease 9 fail 7 5 retry=1", "lease 9 fail 7 5 retry=1000"},
+        {"lease 9 finish-and-put 7 1 5",
+         "lease 9 finish-and-put 7 1 5 delete result=0 retain=-1 pri=-1 delay=0 at=0 reason="},
         {"lease  9   delete   7", "lease 9 delete 7"},
         {"lease 18446744073709551615 delete 7", "lease 18446744073709551615 delete 7"},
         {"lease 0 delete 7", "BAD"},
@@ -937,10 +982,13 @@ static void beanstalkd_command_line_has_at_most_224_bytes(void **state)
 static void bide_command_line_may_have_1024_bytes(void **state)
 {
     static const char *const lines[] = {
-        "put 0 0 1 5 key=a", "put-many 1 5",      "reserve-many 1 1",   "lease 9 delete 7",
-        "done 7 5",          "fail 7 5",          "result 7",           "update 7 pri=1",
-        "cancel 7",          "list-jobs a any 1", "purge-tube a ready", "call 5 put 10",
-        "call-cancel 5",
+        "put 0 0 1 5 key=a",  "put-many 1 5",
+        "reserve-many 1 1",   "lease 9 delete 7",
+        "done 7 5",           "fail 7 5",
+        "result 7",           "update 7 pri=1",
+        "cancel 7",           "list-jobs a any 1",
+        "purge-tube a ready", "call 5 put 10",
+        "call-cancel 5",      "finish-and-put 7 1 5",
     };
     char told[200];
     (void)state;
@@ -985,6 +1033,10 @@ static void an_item_is_a_put_without_its_verb(void **state)
         {"0 0 1 5", PARSE_OK, 5},
         {"  0  0  1  5", PARSE_OK, 5},
         {"1 250ms 5m 0 key=a retries=3", PARSE_OK, 0},
+        {"0 0 1 5 tube=a", PARSE_OK, 5},
+        {"0 0 1 5 tube=-a", PARSE_BAD_OPTION, 5},
+        {"0 0 1 5 tube=", PARSE_BAD_OPTION, 5},
+        {"0 0 1 5 end=bury", PARSE_BAD_OPTION, 5},
         {"0 0 1 5 key=", PARSE_BAD_OPTION, 5},
         {"0 0 1 5 x=1", PARSE_BAD_OPTION, 5},
         {"0 5 1 5 at=9", PARSE_BAD_OPTION, 5},
@@ -1003,7 +1055,12 @@ static void an_item_is_a_put_without_its_verb(void **state)
         assert_int_equal(command.body_size, items[i].size);
         assert_int_equal(command.verb, VERB_PUT);
     }
+    static const char other[] = "0 0 1 5 conflict=skip tube=other";
+    assert_int_equal(bi_beanstalk_parse_item(&command, other, strlen(other)), PARSE_OK);
+    assert_int_equal(command.put.conflict, BIDE_SKIP);
+    assert_memory_equal(command.name.data, "other", command.name.size);
     assert_int_equal(bi_beanstalk_parse_item(&command, "1 250ms 5m 0 key=%20", 20), PARSE_OK);
+    assert_int_equal(command.name.size, 0);
     assert_int_equal(command.put.priority, 1);
     assert_int_equal(command.put.delay_ms, 250);
     assert_int_equal(command.put.ttr_ms, 300000);

@@ -257,6 +257,11 @@ bool bi_beanstalk_verb_reject(struct request *request);
 /* The reply function of most verbs: if the op has succeeded, request->write() or request->text,
  * otherwise the error reply. */
 bool bi_beanstalk_verb_reply(struct request *request);
+/* Removes the lease of the command from the session, for an op that ends it, and returns its token,
+ * or the token that the client named. 0: the connection does not hold the job. */
+uint64_t bi_beanstalk_finish_take_lease(struct request *request, const struct command *command);
+/* Returns the lease to the session if the op has failed and did not end it. */
+void bi_beanstalk_finish_keep_lease(struct request *request);
 /* Updates the session when a touch completes, which may be long before its reply. */
 void bi_beanstalk_finish_on_touched(struct request *request);
 /* Submits a delete whose lease was lost again, without the token, and returns true: the job may be
@@ -296,8 +301,8 @@ verb_fill bi_beanstalk_finish_delete, bi_beanstalk_finish_release, bi_beanstalk_
     bi_beanstalk_finish_touch, bi_beanstalk_finish_done, bi_beanstalk_finish_fail;
 verb_fill bi_beanstalk_tube_pause, bi_beanstalk_stats_server, bi_beanstalk_stats_job,
     bi_beanstalk_stats_tube, bi_beanstalk_stats_list_tubes, bi_beanstalk_stats_list_jobs;
-verb_fill bi_beanstalk_ext_put_many, bi_beanstalk_ext_reserve_many, bi_beanstalk_ext_result,
-    bi_beanstalk_ext_update, bi_beanstalk_ext_purge;
+verb_fill bi_beanstalk_ext_put_many, bi_beanstalk_ext_finish_and_put, bi_beanstalk_ext_reserve_many,
+    bi_beanstalk_ext_result, bi_beanstalk_ext_update, bi_beanstalk_ext_purge;
 
 /* These verbs make no request, or only sometimes. */
 typedef void verb_handle(struct beanstalk_conn *conn, const struct command *command);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * beanstalk_ext - verbs that bide adds: put-many, reserve-many, result, update and purge-tube.
+ * beanstalk_ext - verbs that bide adds: put-many, finish-and-put, reserve-many, result, update and
+ * purge-tube.
  *
  * Ownership  The jobs of reserve-many do not belong to the session; the reply names their tokens,
  *            which are valid on any connection. Until the socket has accepted the whole reply the
@@ -15,9 +16,10 @@
 
 #define GIVE_WORK 4 /* work units: give back one job */
 
-/* ---- put-many ---- */
+/* ---- items ---- */
 
-/* One allocation: puts[item_count], then items[item_count]. */
+/* The items of put-many and finish-and-put. One allocation: puts[item_count], then
+ * items[item_count]. */
 struct put_batch {
     size_t item_count; /* items in the command */
     size_t count;      /* of these, valid ones: the first entries of puts */
@@ -62,22 +64,25 @@ static bool parse_item(const struct server *server, struct put_batch *put_batch,
     }
 
     bi_beanstalk_jobs_set_expiry(&item->options, command.expires_ms);
+    put_batch->puts[i].topic = command.name;
     put_batch->puts[i].body = (bide_slice){data + line, size};
     *left = (bide_slice){data + line + size + 2, left->size - line - size - 2};
     return true;
 }
 
-/* Moves the valid items to the front of puts. Their options stay where they are. */
-static void compact_valid(struct put_batch *put_batch, size_t count, bide_slice topic)
+/* Moves the valid items to the front of puts. Their options stay where they are. topic: of an item
+ * that names no tube. */
+static void compact_valid(struct put_batch *put_batch, bide_slice topic)
 {
     put_batch->count = 0;
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < put_batch->item_count; i++) {
         if (put_batch->items[i].fault != ITEM_OK)
             continue;
 
         /* Never ahead of i, so an entry is read before it is overwritten. */
         bide_put_item *put = &put_batch->puts[put_batch->count++];
-        *put = (bide_put_item){.topic = topic,
+        *put = (bide_put_item){.topic = put_batch->puts[i].topic.size > 0 ? put_batch->puts[i].topic
+                                                                          : topic,
                                .body = put_batch->puts[i].body,
                                .options = &put_batch->items[i].options};
     }
@@ -117,9 +122,10 @@ static void write_put_many(struct request *request)
     bi_beanstalk_stats_end_document(request->conn, &text);
 }
 
-const char *bi_beanstalk_ext_put_many(struct request *request, const struct command *command)
+/* Parses the items into request->extra. Returns NULL, or the reply of an invalid command. */
+static const char *parse_items(struct request *request, uint64_t item_count, bide_slice data)
 {
-    size_t count = (size_t)command->count;
+    size_t count = (size_t)item_count;
     size_t size =
         sizeof(struct put_batch) + count * (sizeof(bide_put_item) + sizeof(struct put_batch_item));
     struct put_batch *put_batch = calloc(1, size);
@@ -132,20 +138,93 @@ const char *bi_beanstalk_ext_put_many(struct request *request, const struct comm
     request->write = write_put_many;
     request->base.bytes += size; /* small jobs take more than their bodies */
 
-    bide_slice data = command->body;
     for (size_t i = 0; i < count; i++)
         if (!parse_item(request->base.server, put_batch, i, &data))
             return "BAD_FORMAT\r\n";
-    if (data.size != 0)
-        return "BAD_FORMAT\r\n";
+    return data.size == 0 ? NULL : "BAD_FORMAT\r\n";
+}
 
-    compact_valid(put_batch, count, bi_tube_name(request->conn->session.used));
+/* ---- put-many ---- */
+
+const char *bi_beanstalk_ext_put_many(struct request *request, const struct command *command)
+{
+    const char *rejected = parse_items(request, command->count, command->body);
+    if (rejected != NULL)
+        return rejected;
+
+    struct put_batch *put_batch = request->extra;
+    compact_valid(put_batch, bi_tube_name(request->conn->session.used));
     request->op.put_many =
         (bide_put_many_args){.items = put_batch->puts, .count = put_batch->count};
     /* The queue rejects an empty list. A ping replies in order and reports the faulty items. */
     if (put_batch->count == 0)
         request->op.kind = BIDE_OP_PING;
     return NULL;
+}
+
+/* ---- finish-and-put ---- */
+
+/* A put that was rejected is named with the reply that it would have had alone. */
+static bool reply_step(struct request *request)
+{
+    struct output *output = &request->conn->base.output;
+    uint32_t item = request->op.status == BIDE_OK ? 0 : request->op.error_item;
+
+    bi_beanstalk_finish_keep_lease(request);
+    if (item == 0)
+        return bi_beanstalk_verb_reply(request);
+
+    bi_output_format(output, "NOT_PUT %u ", item);
+    if (request->op.status != BIDE_EXISTS)
+        return bi_beanstalk_verb_reject(request);
+    bi_output_format(output, "EXISTS %llu\r\n",
+                     (unsigned long long)request->op.finish_and_put.items[item - 1].id);
+    return true;
+}
+
+/* Takes the result from the front of the data. */
+static bool take_result(const struct command *command, bide_slice *data, bide_slice *result)
+{
+    const char *bytes = data->data;
+    size_t size = command->result_size;
+
+    if (data->size < size + 2 || memcmp(bytes + size, "\r\n", 2) != 0)
+        return false;
+    *result = (bide_slice){bytes, size};
+    *data = (bide_slice){bytes + size + 2, data->size - size - 2};
+    return true;
+}
+
+const char *bi_beanstalk_ext_finish_and_put(struct request *request, const struct command *command)
+{
+    bide_finish_and_put_args step = command->step;
+    bide_slice data = command->body;
+
+    if (command->result_size > 0 && !take_result(command, &data, &step.finish.result))
+        return "BAD_FORMAT\r\n";
+    const char *rejected = parse_items(request, command->count, data);
+    if (rejected != NULL)
+        return rejected;
+
+    /* The queue checks sizes: it says which item is too big. */
+    struct put_batch *put_batch = request->extra;
+    for (size_t i = 0; i < put_batch->item_count; i++) {
+        if (put_batch->items[i].fault == ITEM_BAD_FORMAT)
+            return "BAD_FORMAT\r\n";
+        put_batch->items[i].fault = ITEM_OK;
+    }
+    compact_valid(put_batch, bi_tube_name(request->conn->session.used));
+
+    /* Last: a command that is rejected here leaves the lease in the session. */
+    step.finish.id = command->id;
+    step.finish.token = bi_beanstalk_finish_take_lease(request, command);
+    step.items = put_batch->puts;
+    step.count = put_batch->count;
+    request->reply = reply_step;
+    request->op.finish_and_put = step;
+    /* As release: only a holder may. */
+    bool may_end = step.finish.token != 0 || step.ending != BIDE_ENDING_RELEASE;
+    return may_end ? NULL : "NOT_FOUND\r\n";
 }
 
 /* ---- reserve-many ---- */

@@ -301,6 +301,40 @@ static bool parse_name(enum field_kind kind, struct reader *reader, bide_slice *
     return kind == WORD || kind == LINE || bi_beanstalk_field_is_name(begin, name->size);
 }
 
+/* done is the ending of a delete whose job is kept. */
+static bool parse_ending(bide_finish_and_put_args *step, bide_slice word)
+{
+    static const struct {
+        const char *word;
+        bide_ending ending;
+    } endings[] = {{"delete", BIDE_ENDING_FINISH},
+                   {"done", BIDE_ENDING_FINISH},
+                   {"release", BIDE_ENDING_RELEASE},
+                   {"bury", BIDE_ENDING_BURY}};
+
+    for (size_t i = 0; i < sizeof(endings) / sizeof(endings[0]); i++) {
+        if (!bi_beanstalk_field_equals(word, endings[i].word))
+            continue;
+        step->ending = endings[i].ending;
+        step->finish.keep = i == 1;
+        return true;
+    }
+    return false;
+}
+
+static bool parse_conflict(bide_conflict *conflict, bide_slice word)
+{
+    static const char *const words[] = {
+        [BIDE_REJECT] = "reject", [BIDE_REPLACE] = "replace", [BIDE_SKIP] = "skip"};
+
+    for (unsigned i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        *conflict = (bide_conflict)i;
+        if (bi_beanstalk_field_equals(word, words[i]))
+            return true;
+    }
+    return false;
+}
+
 /* Words and percent-encoded values. */
 static bool parse_word(struct command *command, enum field_kind kind, bide_slice word, void *member)
 {
@@ -315,11 +349,10 @@ static bool parse_word(struct command *command, enum field_kind kind, bide_slice
         return decode_text(command, word, BIDE_TEXT_MAX, member);
     case CURSOR:
         return decode_cursor(member, word);
-    case CONFLICT: {
-        bool replaces = bi_beanstalk_field_equals(word, "replace");
-        *(bide_conflict *)member = replaces ? BIDE_REPLACE : BIDE_REJECT;
-        return replaces || bi_beanstalk_field_equals(word, "reject");
-    }
+    case CONFLICT:
+        return parse_conflict(member, word);
+    case ENDING:
+        return parse_ending(&command->step, word);
     default:
         assert(kind == HOLD);
         *(bool *)member = true;

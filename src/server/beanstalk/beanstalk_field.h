@@ -72,8 +72,9 @@ enum field_kind {
     KEY = KIND(22, bide_slice), /* percent-encoded, as are text and cursor */
     TEXT = KIND(23, bide_slice),
     CURSOR = KIND(24, char[BIDE_CURSOR_SIZE]),
-    CONFLICT = KIND(25, bide_conflict), /* replace or reject */
+    CONFLICT = KIND(25, bide_conflict), /* replace, reject or skip */
     HOLD = KIND(26, bool),              /* retained */
+    ENDING = KIND(27, bide_ending),     /* of step: delete, done, release or bury */
 };
 
 #undef KIND

@@ -19,12 +19,10 @@
 #define IS_LEASE(type) (offsetof(type, id) == 0 && offsetof(type, token) == sizeof(uint64_t))
 _Static_assert(IS_LEASE(bide_lease_args) && IS_LEASE(bide_release_args) &&
                    IS_LEASE(bide_bury_args) && IS_LEASE(bide_finish_item) &&
-                   IS_LEASE(bide_fail_args),
+                   IS_LEASE(bide_fail_args) && offsetof(bide_finish_and_put_args, finish) == 0,
                "id and token come first");
 
-/* Removes the lease from the session and returns its token, or the token that the client named. 0:
- * the connection does not hold the job. */
-static uint64_t take_lease(struct request *request, const struct command *command)
+uint64_t bi_beanstalk_finish_take_lease(struct request *request, const struct command *command)
 {
     struct session *session = &request->conn->session;
     request->leased = command->leased;
@@ -58,31 +56,36 @@ bool bi_beanstalk_finish_retry_delete(struct request *request)
     return true;
 }
 
-static bool reply_finish(struct request *request)
+void bi_beanstalk_finish_keep_lease(struct request *request)
 {
     const bide_lease_args *lease = &request->op.lease;
-    if (bi_beanstalk_finish_retry_delete(request))
-        return false;
 
-    /* The op failed and did not end the lease, so the connection holds the job again. */
     if (bi_request_keeps_lease(request) &&
         !bi_session_add_lease(&request->conn->session, lease->id, lease->token, request->lease_end,
                               request->has_retry_limit))
         /* Without memory nothing would release it when the connection closes. */
         bi_release_lease(request->base.server, lease->id, lease->token, false);
+}
+
+static bool reply_finish(struct request *request)
+{
+    if (bi_beanstalk_finish_retry_delete(request))
+        return false;
+    bi_beanstalk_finish_keep_lease(request);
     return bi_beanstalk_verb_reply(request);
 }
 
 const char *bi_beanstalk_finish_delete(struct request *request, const struct command *command)
 {
     request->reply = reply_finish;
-    request->op.lease = (bide_lease_args){command->id, take_lease(request, command)};
+    request->op.lease =
+        (bide_lease_args){command->id, bi_beanstalk_finish_take_lease(request, command)};
     return NULL;
 }
 
 const char *bi_beanstalk_finish_release(struct request *request, const struct command *command)
 {
-    uint64_t token = take_lease(request, command);
+    uint64_t token = bi_beanstalk_finish_take_lease(request, command);
 
     request->reply = reply_finish;
     request->op.release =
@@ -92,7 +95,7 @@ const char *bi_beanstalk_finish_release(struct request *request, const struct co
 
 const char *bi_beanstalk_finish_bury(struct request *request, const struct command *command)
 {
-    uint64_t token = take_lease(request, command);
+    uint64_t token = bi_beanstalk_finish_take_lease(request, command);
 
     request->reply = reply_finish;
     request->op.bury =
@@ -105,12 +108,13 @@ const char *bi_beanstalk_finish_bury(struct request *request, const struct comma
 const char *bi_beanstalk_finish_done(struct request *request, const struct command *command)
 {
     request->reply = reply_finish;
-    request->op.finish = (bide_finish_item){.id = command->id,
-                                            .token = take_lease(request, command),
-                                            .keep = true,
-                                            .result = command->body,
-                                            .buf = command->buf,
-                                            .retain_ms = command->retain_ms};
+    request->op.finish =
+        (bide_finish_item){.id = command->id,
+                           .token = bi_beanstalk_finish_take_lease(request, command),
+                           .keep = true,
+                           .result = command->body,
+                           .buf = command->buf,
+                           .retain_ms = command->retain_ms};
     return NULL;
 }
 
@@ -132,7 +136,7 @@ const char *bi_beanstalk_finish_fail(struct request *request, const struct comma
     request->reply = reply_finish;
     request->write = write_failed;
     request->op.fail = (bide_fail_args){.id = command->id,
-                                        .token = take_lease(request, command),
+                                        .token = bi_beanstalk_finish_take_lease(request, command),
                                         .error = command->body,
                                         .retry_in_ms = command->delay_ms};
     return NULL;

@@ -50,10 +50,13 @@ static void save_command(struct incoming *incoming, const struct command *comman
 {
     incoming->command = *command;
 
-    /* The key points into the text of the command, which has just moved. */
-    if (command->verb == VERB_PUT && command->put.key.size > 0) {
-        size_t at = (size_t)((const char *)command->put.key.data - command->text);
-        incoming->command.put.key.data = incoming->command.text + at;
+    /* A decoded value points into the text of the command, which has just moved. */
+    bide_slice *value = command->verb == VERB_PUT              ? &incoming->command.put.key
+                        : command->verb == VERB_FINISH_AND_PUT ? &incoming->command.step.reason
+                                                               : NULL;
+    if (value != NULL && value->size > 0) {
+        size_t at = (size_t)((const char *)value->data - command->text);
+        value->data = incoming->command.text + at;
     }
 
     if (command->verb == VERB_CALL) {
@@ -158,7 +161,8 @@ static size_t execute_with_body(struct beanstalk_conn *conn, struct command *com
     size_t body_size = command->body_size;
 
     /* beanstalkd counts a producer when it sees the put, whether or not the body arrives. */
-    if (command->verb == VERB_PUT || command->verb == VERB_PUT_MANY)
+    if (command->verb == VERB_PUT || command->verb == VERB_PUT_MANY ||
+        command->verb == VERB_FINISH_AND_PUT)
         bi_beanstalk_verb_set_producer(conn);
 
     if (size < body_size + 2) {

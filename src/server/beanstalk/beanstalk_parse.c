@@ -54,6 +54,14 @@ static const struct {
     {VERB_PUT, "expires", FIELD(POSITIVE, expires_ms)},
     {VERB_PUT, "retain", FIELD(DURATION, put.retain_ms)},
     {VERB_PUT, "at", FIELD(DATETIME, put.run_at_ms)},
+    {VERB_PUT_MANY, "tube", FIELD(TUBE, name)}, /* of any item */
+    {VERB_FINISH_AND_PUT, "end", FIELD(ENDING, step.ending)},
+    {VERB_FINISH_AND_PUT, "result", FIELD(U32, result_size)},
+    {VERB_FINISH_AND_PUT, "retain", FIELD(DURATION, step.finish.retain_ms)},
+    {VERB_FINISH_AND_PUT, "pri", FIELD(PRIORITY, step.priority)},
+    {VERB_FINISH_AND_PUT, "delay", FIELD(DURATION, step.delay_ms)},
+    {VERB_FINISH_AND_PUT, "at", FIELD(DATETIME, step.run_at_ms)},
+    {VERB_FINISH_AND_PUT, "reason", FIELD(TEXT, step.reason)},
     {VERB_DONE, "retain", FIELD(DURATION, retain_ms)},
     {VERB_FAIL, "retry", FIELD(DURATION, delay_ms)},
     {VERB_UPDATE, "pri", FIELD(PRIORITY, update.priority)},
@@ -80,6 +88,10 @@ static void reset_options(struct command *command, enum verb verb)
         command->expires_ms = 0;
     } else if (verb == VERB_UPDATE) {
         command->update = update;
+    } else if (verb == VERB_FINISH_AND_PUT) {
+        command->step =
+            (bide_finish_and_put_args){.finish.retain_ms = BIDE_KEEP, .priority = BIDE_KEEP};
+        command->result_size = 0;
     } else if (verb == VERB_LIST_JOBS) {
         command->filter = (bide_filter){0};
         command->cursor[0] = 0;
@@ -98,9 +110,11 @@ static bool set_option(struct command *command, enum verb verb, bide_slice word)
     bide_slice name = {begin, (size_t)(equals - begin)};
     struct reader value = {equals + 1, end};
 
-    for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
-        if (options[i].verb == verb && bi_beanstalk_field_equals(name, options[i].name))
+    for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
+        bool known = options[i].verb == verb || (command->item && options[i].verb == VERB_PUT_MANY);
+        if (known && bi_beanstalk_field_equals(name, options[i].name))
             return bi_beanstalk_field_parse(command, &options[i].field, &value) && at_end(&value);
+    }
     return false;
 }
 
@@ -135,6 +149,21 @@ static enum parse parse_options(struct command *command, enum verb verb, struct 
 
 static enum parse parse_lease(struct command *command, struct reader *reader);
 
+/* An option that does not belong to the ending would be ignored. */
+static bool is_step_sound(const struct command *command)
+{
+    const bide_finish_and_put_args *step = &command->step;
+    bool done = step->ending == BIDE_ENDING_FINISH && step->finish.keep;
+    bool release = step->ending == BIDE_ENDING_RELEASE;
+    bool bury = step->ending == BIDE_ENDING_BURY;
+
+    return bi_beanstalk_field_is_batch(command->count) &&
+           (done || (command->result_size == 0 && step->finish.retain_ms == BIDE_KEEP)) &&
+           (release || (step->delay_ms == 0 && step->run_at_ms == 0)) &&
+           (step->delay_ms == 0 || step->run_at_ms == 0) &&
+           (release || bury || step->priority == BIDE_KEEP) && (bury || step->reason.size == 0);
+}
+
 /* Checks what a single field or option does not show. */
 static enum parse check(struct command *command, enum verb verb)
 {
@@ -145,6 +174,8 @@ static enum parse check(struct command *command, enum verb verb)
     case VERB_PUT_MANY:
         /* The body is skipped: its size is known. */
         return bi_beanstalk_field_is_batch(command->count) ? PARSE_OK : PARSE_BAD_OPTION;
+    case VERB_FINISH_AND_PUT:
+        return is_step_sound(command) ? PARSE_OK : PARSE_BAD_OPTION;
     case VERB_UPDATE:
         command->update.id = command->id;
         return command->update.delay_ms == BIDE_KEEP || command->update.run_at_ms == BIDE_KEEP
@@ -254,6 +285,7 @@ enum parse bi_beanstalk_parse(struct command *command, const char *line, size_t 
     struct reader reader = {line, line + size};
 
     command->counted = command->wants_body = command->leased = command->has_timeout = false;
+    command->item = false;
     command->body_size = 0;
     command->token = 0;
     command->verb = VERB_NONE;
@@ -286,6 +318,8 @@ enum parse bi_beanstalk_parse_item(struct command *command, const char *line, si
     struct reader reader = {line, line + size};
 
     command->verb = VERB_PUT;
+    command->item = true;
+    command->name = (bide_slice){NULL, 0};
     command->body_size = UINT32_MAX;
     if (memchr(line, 0, size) != NULL)
         return PARSE_BAD_FORMAT;

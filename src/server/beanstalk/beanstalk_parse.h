@@ -35,6 +35,8 @@
     X(RESERVE_MANY, "reserve-many", EXTENSION | SPACE, FIELD(BATCH, count),                        \
       FIELD(DURATION, timeout_ms))                                                                 \
     X(PUT_MANY, "put-many", EXTENSION | SPACE | BODY, FIELD(U64, count))                           \
+    X(FINISH_AND_PUT, "finish-and-put", EXTENSION | SPACE | LEASABLE | BODY | OPTIONS,             \
+      FIELD(U64, id), FIELD(U64, count))                                                           \
     X(LEASE, "lease", EXTENSION | SPACE, NO_FIELD)                                                 \
     X(DONE, "done", EXTENSION | SPACE | LEASABLE | BODY | OPTIONS, FIELD(U64, id))                 \
     X(FAIL, "fail", EXTENSION | SPACE | LEASABLE | BODY | OPTIONS, FIELD(U64, id))                 \
@@ -87,33 +89,36 @@ struct command {
     bool wants_body;  /* body_size bytes and a CRLF follow the line */
     bool leased;      /* under `lease`: the client names the token */
     bool has_timeout; /* result: wait for the end of the job */
+    bool item;        /* the line of one job in put-many or finish-and-put */
     uint32_t body_size;
     bide_slice body; /* set by the reader of the body */
     bide_buf *buf;   /* holds a large body; NULL for a small one */
     uint64_t id;
     uint64_t token;
     uint64_t tag;       /* call */
-    uint64_t count;     /* kick, put-many, reserve-many, list-jobs */
+    uint64_t count;     /* kick, put-many, finish-and-put, reserve-many, list-jobs */
     uint32_t priority;  /* release, bury */
     int64_t delay_ms;   /* release, pause-tube; fail: BIDE_KEEP without an option */
     int64_t timeout_ms; /* reserve, result */
     int64_t retain_ms;  /* done: BIDE_KEEP without an option */
     bide_state state;   /* list-jobs, purge-tube */
-    bide_slice name;    /* a tube ("" for *), an op, a secret */
+    bide_slice name;    /* a tube ("" for *; of an item, "" for the used one), an op, a secret */
     bide_put_options put;
     int64_t expires_ms; /* put: relative to now; 0: never */
     bide_update_args update;
-    bide_filter filter; /* list-jobs */
+    bide_finish_and_put_args step; /* without the job and the items */
+    uint32_t result_size;          /* of that job: the body begins with its result */
+    bide_filter filter;            /* list-jobs */
     char cursor[BIDE_CURSOR_SIZE];
     size_t text_size;
-    char text[LINE_MAX_EXTENDED]; /* decoded values, to which key and filter point */
+    char text[LINE_MAX_EXTENDED]; /* decoded values, to which key, filter and reason point */
 };
 
 /* Parses a line without its CRLF. verb, the flags, body_size and token are always set; other
  * members only if the verb has them and the line is valid. */
 enum parse bi_beanstalk_parse(struct command *command, const char *line, size_t size);
 
-/* Parses the line of one job in put-many: "<pri> <delay> <ttr> <bytes>[ options]". On failure
+/* Parses the line of one item: "<pri> <delay> <ttr> <bytes>[ options]", among them tube. On failure
  * body_size is set if it was parsed, else UINT32_MAX. */
 enum parse bi_beanstalk_parse_item(struct command *command, const char *line, size_t size);
 

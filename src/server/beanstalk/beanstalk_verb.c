@@ -240,6 +240,8 @@ static const struct {
     REQUEST(LIST_TUBES, TOPICS, stats_list_tubes, BLOCKS, NULL),
     HANDLE(LIST_TUBES_WATCHED, bi_beanstalk_stats_list_watched, FLUSH_FIRST),
     REQUEST(PUT_MANY, PUT_MANY, ext_put_many, FLUSH_FIRST | STORES | EXTENDED_ERRORS, NULL),
+    REQUEST(FINISH_AND_PUT, FINISH_AND_PUT, ext_finish_and_put,
+            ON_LEASE | FLUSH_FIRST | FLUSH_AFTER | EXTENDED_ERRORS, NULL),
     REQUEST(RESERVE_MANY, RESERVE, ext_reserve_many,
             FLUSH_FIRST | STORES | BLOCKS | EXTENDED_ERRORS, NULL),
     REQUEST(RESULT, RESULT, ext_result, JOB_ID | EXTENDED_ERRORS, NULL),
@@ -274,6 +276,8 @@ size_t bi_beanstalk_verb_body_max(const struct server *server, enum verb verb)
                                                             : ERROR_READ;
     case VERB_PUT_MANY:
         return list > single ? list : single;
+    case VERB_FINISH_AND_PUT: /* with the CRLF behind the result */
+        return (list > single ? list : single) + server->options->max_result_size + 2;
     default:
         /* call: an encoded put_many has more than its bodies. */
         return 2 * (list > single ? list : single);
