@@ -5,13 +5,14 @@ DESTDIR ?=
 SEEDS ?= 1-40
 STEPS ?= 30000
 ROUNDS ?= 200
+CHAINS ?= 10000
 SECONDS ?= 60
 TARGET ?=
 STEP ?=
 ARGS ?=
 PORT ?= 11300
 
-.PHONY: all run quickstart test tests check asan tsan analyze bench abuse sim cron holds kill killserver livefuzz fuzz differ symbols format library install clean help
+.PHONY: all run quickstart test tests check asan tsan analyze bench abuse sim cron holds kill killserver killchains livefuzz fuzz differ symbols format library install clean help
 
 all: build/build.ninja ## build the library, the examples, the benchmark and the tests in build/
 	ninja -C build
@@ -87,6 +88,11 @@ fuzz: ## fuzz parsers and decoders: TARGET=op_codec SECONDS=60
 killserver: build/build.ninja ## kill -9 bided under load, repeatedly: ROUNDS=200
 	ninja -C build killserver bided
 	@build/killserver --server build/bided --rounds $(ROUNDS) $(ARGS)
+
+killchains: build/build.ninja ## run chains of jobs while workers and bided are killed -9: CHAINS=10000
+	ninja -C build killserver bided
+	@build/killserver --server build/bided --chains $(CHAINS) $(ARGS)
+	@build/killserver --at file --chains $(CHAINS) $(ARGS)
 
 livefuzz: build/build.ninja ## send random input to a running bided: SECONDS=60
 	ninja -C build livefuzz bided

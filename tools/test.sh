@@ -257,6 +257,8 @@ step_robust() {
     build_gcc || return 1
     run_robust build-gcc 5
     check_counted build-gcc/killserver --server build-gcc/bided --rounds 10
+    check_counted build-gcc/killserver --server build-gcc/bided --chains 300
+    check_counted build-gcc/killserver --at file --chains 200
 }
 step_interop() {
     build_gcc || return 1

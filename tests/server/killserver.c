@@ -24,6 +24,8 @@ struct ledger ledger = {.lock = PTHREAD_MUTEX_INITIALIZER, .next = 1};
 struct settings {
     unsigned rounds;
     uint64_t seed;
+    unsigned chains; /* 0: rounds */
+    bool in_file;    /* chains without a server */
 };
 
 /* Outlives the process of the test. */
@@ -32,15 +34,17 @@ struct outcome {
     unsigned passed;
 };
 
-static struct settings settings = {10, 1};
+static struct settings settings = {.rounds = 10, .seed = 1};
 static struct outcome *outcome;
 static char base[PATH_MAX];
 
 static const char usage[] =
-    "usage: killserver [--server PROGRAM] [--parameters TEXT] [--rounds N] [--seed N]\n"
+    "usage: killserver [--server PROGRAM] [--parameters TEXT] [--seed N] [--rounds N]\n"
+    "       killserver ... --chains N [--at server|file]\n"
     "\n"
     "Kills a server that keeps its jobs in a file, again and again, and looks whether everything\n"
-    "that was acknowledged is there.\n";
+    "that was acknowledged is there. With --chains it kills workers, too, and looks whether each\n"
+    "step of N chains of jobs has put the next one exactly once; at a file there is no server.\n";
 
 /* ---- what is there ---- */
 
@@ -243,6 +247,12 @@ static void run_rounds(void)
     test_server_stop(&server);
 }
 
+static void run_chains(void)
+{
+    killserver_chains(settings.chains, !settings.in_file, settings.seed);
+    outcome->passed++;
+}
+
 /* ---- the runner ---- */
 
 static void run_here(const struct isolated_test *isolated, struct trace *trace)
@@ -260,6 +270,10 @@ static bool parse(int argc, char **argv)
             settings.rounds = (unsigned)strtoul(argv[i + 1], NULL, 10);
         else if (strcmp(argv[i], "--seed") == 0)
             settings.seed = strtoull(argv[i + 1], NULL, 10);
+        else if (strcmp(argv[i], "--chains") == 0)
+            settings.chains = (unsigned)strtoul(argv[i + 1], NULL, 10);
+        else if (strcmp(argv[i], "--at") == 0)
+            settings.in_file = strcmp(argv[i + 1], "file") == 0;
         else if (!test_server_argument(argv[i], argv[i + 1]))
             return false;
     }
@@ -269,6 +283,8 @@ static bool parse(int argc, char **argv)
 int main(int argc, char **argv)
 {
     char test[64];
+    if (argc == 5 && strcmp(argv[1], "--chain-worker") == 0)
+        return killserver_chain_worker(&argv[2]);
     if (!parse(argc, argv)) {
         fputs(usage, stderr);
         return 2;
@@ -281,10 +297,13 @@ int main(int argc, char **argv)
         perror("killserver");
         return 2;
     }
-    snprintf(test, sizeof test, "--rounds %u --seed %" PRIu64, settings.rounds, settings.seed);
+    bool chains = settings.chains > 0;
+    snprintf(test, sizeof test, "%s %u --seed %" PRIu64, chains ? "--chains" : "--rounds",
+             chains ? settings.chains : settings.rounds, settings.seed);
     struct isolated_test isolated = {test_server_settings.program, "killserver", test, run_here,
-                                     run_rounds};
-    bool passed = run_isolated(&isolated, &outcome->trace, (int)(60 + 10 * settings.rounds));
+                                     chains ? run_chains : run_rounds};
+    unsigned patience_s = chains ? 120 + settings.chains / 2 : 60 + 10 * settings.rounds;
+    bool passed = run_isolated(&isolated, &outcome->trace, (int)patience_s);
     remove_folder(base);
     printf("%u passed, %u failed\n", outcome->passed, passed ? 0 : 1);
     return passed ? 0 : 1;

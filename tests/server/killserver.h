@@ -57,4 +57,12 @@ void *killserver_work(void *worker);
 /* Compares what the server has with the ledger, and makes room. */
 void killserver_compare(const struct server *server, uint64_t seed);
 
+/* ---- killchain.c ---- */
+
+/* Runs chains to their ends while workers, and the server, are killed at random; then looks whether
+ * each has its last job once. Not at a server: one process works on the file itself. */
+void killserver_chains(uint64_t count, bool at_server, uint64_t seed);
+/* The process of a worker, after "--chain-worker": the file for its progress, the URL, a seed. */
+int killserver_chain_worker(char **argv);
+
 #endif

@@ -168,21 +168,39 @@ static bool comes_up(struct server *server)
     return false;
 }
 
+static bool start_at_port(struct server *server, enum test_server_storage where)
+{
+    pid_t parent = getpid();
+    fflush(NULL);
+    server->pid = fork();
+    if (server->pid == 0)
+        become(server->port, where, parent);
+    CHECK(server->pid > 0);
+    return comes_up(server);
+}
+
+static void fail_start(void)
+{
+    tell_log();
+    FAIL("%s does not start", test_server_settings.program);
+}
+
 void test_server_start(struct server *server, enum test_server_storage where)
 {
     for (int i = 0; i < ATTEMPTS; i++) {
-        pid_t parent = getpid();
         server->port = free_port();
-        fflush(NULL);
-        server->pid = fork();
-        if (server->pid == 0)
-            become(server->port, where, parent);
-        CHECK(server->pid > 0);
-        if (comes_up(server))
+        if (start_at_port(server, where))
             return;
     }
-    tell_log();
-    FAIL("%s does not start", test_server_settings.program);
+    fail_start();
+}
+
+void test_server_restart(struct server *server, enum test_server_storage where)
+{
+    for (int i = 0; i < ATTEMPTS; i++)
+        if (start_at_port(server, where))
+            return;
+    fail_start();
 }
 
 /* ---- ending ---- */

@@ -36,6 +36,9 @@ bool test_server_argument(const char *name, const char *value);
 
 void test_server_start(struct server *server, enum test_server_storage where);
 
+/* A server that has ended, at its port. */
+void test_server_restart(struct server *server, enum test_server_storage where);
+
 /* With SIGTERM; it must end well. */
 void test_server_stop(struct server *server);
 
