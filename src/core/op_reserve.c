@@ -44,11 +44,10 @@ struct choice {
 struct choices {
     bide_strategy strategy;
     size_t count, open;
-    size_t first;    /* strict: those before are closed */
-    uint64_t weight; /* sum of all */
-    struct choice *all;
+    size_t first;       /* strict: those before are closed */
+    uint64_t weight;    /* sum of all */
+    struct choice *all; /* set by the caller to room for FEW_TOPICS */
     uint32_t *foremost; /* by priority and fair: index of the first one of each group */
-    struct choice few[FEW_TOPICS];
     uint32_t one_group;
 };
 
@@ -95,7 +94,6 @@ static size_t group_count(size_t topics)
 /* False when out of memory. */
 static bool alloc_choices(struct core *core, struct choices *choices, size_t count)
 {
-    choices->all = choices->few;
     choices->foremost = &choices->one_group;
 
     if (count <= FEW_TOPICS)
@@ -224,7 +222,8 @@ size_t bi_op_reserve_take(struct core *core, bide_reserve_args *args, bide_buf *
                           const struct waiter_link *links, size_t link_count)
 {
     assert(args->job_max > 0);
-    struct choices choices = {.strategy = args->strategy};
+    struct choice few[FEW_TOPICS]; /* apart from choices, which is cleared */
+    struct choices choices = {.strategy = args->strategy, .all = few};
     size_t count = 0;
     uint64_t bytes = 0;
 
@@ -253,7 +252,7 @@ size_t bi_op_reserve_take(struct core *core, bide_reserve_args *args, bide_buf *
             refresh(&choices, choice);
     }
 
-    if (choices.all != choices.few)
+    if (choices.all != few)
         bi_alloc_free(&core->alloc, choices.all);
     core->work += count * TAKE_WORK;
     /* Without a job the arguments stay unchanged: the op fails or waits. */

@@ -296,22 +296,31 @@ static bool copy_restored(bide_op *op)
                                              &op->restore.made_result_);
 }
 
+/* Copies the bodies or results of one field of the arguments. */
+static bool copy_payload(bide_op *op, const struct field *field)
+{
+    if (field->codec == &bi_op_codec_field_body)
+        return copy_body(op, field, op);
+    if (field->codec == &bi_op_codec_field_restored)
+        return copy_restored(op);
+    if (field->codec != &bi_op_codec_field_struct && field->codec != &bi_op_codec_field_items)
+        return true;
+
+    const struct layout one = {.fields = field, .count = 1};
+    struct run run = find_run(&one, op, &bi_op_codec_field_body);
+    if (run.items != NULL)
+        return copy_bodies_of_items(op, &run);
+    return run.field == NULL || copy_body(op, run.field, run.base);
+}
+
 static bool copy_payloads(bide_op *op)
 {
     const struct layout *args = bi_op_row(op)->args;
     bool copied = true;
 
     /* All of them, also after a failure: the members for copies must be valid. */
-    for (size_t i = 0; i < args->count; i++) {
-        const struct layout one = {.fields = &args->fields[i], .count = 1};
-        struct run run = find_run(&one, op, &bi_op_codec_field_body);
-        if (run.items != NULL)
-            copied = copy_bodies_of_items(op, &run) && copied;
-        else if (run.field != NULL)
-            copied = copy_body(op, run.field, run.base) && copied;
-        else if (args->fields[i].codec == &bi_op_codec_field_restored)
-            copied = copy_restored(op) && copied;
-    }
+    for (size_t i = 0; i < args->count; i++)
+        copied = copy_payload(op, &args->fields[i]) && copied;
     return copied;
 }
 

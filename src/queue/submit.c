@@ -37,27 +37,36 @@ void bi_submit_prepare(const struct bide *queue, bide_op *op)
 
 void bi_submit_clear_error(bide_op *op)
 {
-    /* After a failure the message is about the whole op, or about the item that made it fail. */
-    if (op->status != BIDE_OK && !(bi_op_is_kind((int)op->kind) && bi_op_is(op, OP_ATOMIC)))
+    if (op->status == BIDE_OK) {
+        if (op->error_item == 0)
+            op->error[0] = 0;
+        return;
+    }
+
+    /* The message of a failure is about the whole op, or about the item that made it fail. */
+    if (!bi_op_is_kind((int)op->kind) || !bi_op_is(op, OP_ATOMIC))
         op->error_item = 0;
-    else if (op->status == BIDE_OK && op->error_item == 0)
-        op->error[0] = 0;
 }
 
 void bi_submit_finalize(bide_op *op)
 {
     assert(op->status != BIDE_PENDING);
     op->private_.flags &= ~BI_SUBMITTED;
-    bi_op_payload_restore_options(op);
+    if ((op->private_.flags & BI_COPY_OPTIONS) != 0)
+        bi_op_payload_restore_options(op);
     bi_submit_clear_error(op);
+
+    /* The backend takes the copies when it runs the op. */
+    if (op->status == BIDE_OK)
+        return;
 
     /* Rejected as a whole: nothing was finished. */
     bide_finish_item *finish = bi_op_is_kind((int)op->kind) ? bi_op_finish_part(op) : NULL;
     if (finish != NULL && finish->status == BIDE_PENDING)
         finish->status = op->status;
 
-    /* The backend takes the copies when it runs the op. An op that never ran still owns them. */
-    if (op->status != BIDE_OK && (op->private_.flags & BI_CHECKED) != 0) {
+    /* An op that never ran still owns its copies. */
+    if ((op->private_.flags & BI_CHECKED) != 0) {
         bi_op_result_fail_items(op, op->status);
         bi_op_payload_free(op);
     }
