@@ -60,6 +60,7 @@ void bench_resident(const struct settings *settings);
 void bench_wakeup(const struct settings *settings);
 void bench_lateness(const struct settings *settings);
 void bench_memory(const struct settings *settings);
+void bench_rate(const struct settings *settings);
 
 void bench_worker(const struct settings *settings);
 void bench_worker_latency(const struct settings *settings);

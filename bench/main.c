@@ -30,6 +30,8 @@ static const struct bench benches[] = {
      "from the due time of a delayed job until a consumer has it"},
     {"memory", false, bench_memory,
      "growth of the resident set with each 100-byte job, less its body"},
+    {"rate", true, bench_rate,
+     "how exactly a topic with a rate of 1,000 per second keeps it, over 30 seconds"},
     {"worker", true, bench_worker,
      "a worker with an empty handler, beside put+reserve+delete by calls, in memory and on a file"},
     {"worker-latency", true, bench_worker_latency,

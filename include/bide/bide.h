@@ -207,7 +207,7 @@ BIDE_API int bide_reserve(bide *queue, const char *topic, int64_t timeout_ms, bi
 BIDE_API int bide_reserve_many(bide *queue, bide_reserve_args *args);
 
 /* Reserves a job by id: ready, delayed or buried, also in a paused topic.
- * BIDE_NOT_FOUND, RESERVED, WRONG_STATE (it is done). */
+ * BIDE_NOT_FOUND, RESERVED, WRONG_STATE (it is done), LIMITED (by the policy of the topic). */
 BIDE_API int bide_reserve_job(bide *queue, uint64_t id, bide_job *job);
 
 /*
@@ -305,6 +305,15 @@ BIDE_API int bide_purge(bide *queue, const char *topic, bide_state state, uint64
 BIDE_API int bide_pause(bide *queue, const char *topic, int64_t for_ms);
 /* BIDE_NOT_FOUND: no such topic; 0 also if it was not paused. */
 BIDE_API int bide_resume(bide *queue, const char *topic);
+
+/* Changes the policy of a topic: the members that are not BIDE_KEEP. A topic with a policy exists
+ * even when it is empty. Creates a topic that does not exist. BIDE_TOO_MANY_TOPICS, EFULL; ENOTSUP:
+ * a plain beanstalkd. */
+BIDE_API int bide_topic_set(bide *queue, const char *topic, const bide_topic_policy *changes);
+/* Returns what is set, and what applies with the defaults of the queue; either may be NULL. A topic
+ * that does not exist has no policy. BIDE_ENOTSUP: a plain beanstalkd. */
+BIDE_API int bide_topic_get(bide *queue, const char *topic, bide_topic_policy *policy,
+                            bide_topic_policy *in_force);
 
 /* Adds or removes a reference to a topic (+1, -1); a referenced topic exists even when it is empty.
  * BIDE_EINVAL: the count would be negative; BIDE_TOO_MANY_TOPICS; BIDE_NOT_FOUND. */

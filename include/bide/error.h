@@ -43,6 +43,7 @@ extern "C" {
     X(BIDE_DRAINING, 14, "the queue is draining and rejects new jobs")                     \
     X(BIDE_CANCELLED, 15, "the op was cancelled")                                          \
     X(BIDE_CLOSED, 16, "the queue is closed")                                              \
+    X(BIDE_LIMITED, 17, "the topic has reached its concurrency or its rate")               \
     X(BIDE_EINVAL, -1, "invalid argument")                                                 \
     X(BIDE_ENOMEM, -2, "out of memory")                                                    \
     X(BIDE_EFULL, -3, "the memory or disk of the queue is full")                           \

@@ -47,6 +47,11 @@ extern "C" {
 #define BIDE_NO_RETRY_LIMIT   (-1) /* max_retries: unlimited */
 #define BIDE_FOREVER          (-1) /* no timeout */
 #define BIDE_KEEP             (-1) /* do not change priority, ttr, retention ... */
+#define BIDE_NO_DEFAULT       (-2) /* put: none, whatever the policy of the topic has; topic_set: clear */
+#define BIDE_UNLIMITED        (-3) /* max_retries of a policy: unlimited, as a setting */
+
+#define BIDE_RATE_MAX        1000000             /* jobs per period, and the burst */
+#define BIDE_RATE_PERIOD_MAX INT64_C(2678400000) /* 31 days in milliseconds */
 
 /* Borrowed bytes. */
 typedef struct bide_slice {
@@ -94,7 +99,16 @@ typedef enum bide_conflict {
     BIDE_SKIP = 2, /* as BIDE_REJECT; but bide_finish_and_put() leaves out this put and goes on */
 } bide_conflict;
 
-/* The options of a new job. Begin with BIDE_PUT_OPTIONS_INIT, or pass NULL for it. */
+/* Bits of bide_put_options.fallbacks. */
+#define BIDE_FALLBACK_RETRIES 1 /* max_retries applies if the policy of the topic has none */
+
+/*
+ * The options of a new job. Begin with BIDE_PUT_OPTIONS_INIT, or pass NULL for it.
+ *
+ * The values that INIT gives to ttr_ms, max_retries, backoff_base_ms, backoff_max_ms, expires_at_ms
+ * and retain_ms mean the default of the topic (bide_topic_policy) or, without one, what is said
+ * below. BIDE_NO_DEFAULT in one of these members means the latter in any case.
+ */
 typedef struct bide_put_options {
     size_t size;             /* sizeof(bide_put_options), set by the INIT macro */
     uint32_t priority;       /* smaller is reserved first */
@@ -109,12 +123,13 @@ typedef struct bide_put_options {
     int64_t backoff_max_ms;  /* longest retry, at random from 2/3 of it; 0: 1 h */
     int64_t expires_at_ms;   /* removed if not reserved before, by the wall clock; 0: never */
     int64_t retain_ms;       /* how long done retains the result; 0: done removes the job */
+    uint64_t fallbacks;      /* BIDE_FALLBACK_*, or-ed */
 } bide_put_options;
 
 #define BIDE_PUT_OPTIONS_INIT                                                                    \
     {                                                                                            \
         sizeof(bide_put_options), BIDE_DEFAULT_PRIORITY, BIDE_REJECT, 0, 0, 0, {NULL, 0}, false, \
-            BIDE_NO_RETRY_LIMIT, 0, 0, 0, 0                                                      \
+            BIDE_NO_RETRY_LIMIT, 0, 0, 0, 0, 0                                                   \
     }
 
 /*
@@ -244,6 +259,48 @@ typedef struct bide_counts {
     uint64_t room_[2];
 } bide_counts;
 
+/*
+ * The policy of a topic: defaults of the jobs that are put into it, and limits. In bide_topic_set()
+ * BIDE_KEEP leaves a member as it is and BIDE_NO_DEFAULT clears it. A member that is not set is 0,
+ * except max_retries, which is BIDE_NO_DEFAULT then.
+ */
+typedef struct bide_topic_policy {
+    /* Defaults, for puts that do not say otherwise. They are stored with the job at its put. */
+    int64_t ttr_ms;
+    int64_t max_retries; /* or BIDE_UNLIMITED */
+    int64_t backoff_base_ms;
+    int64_t backoff_max_ms;
+    int64_t retain_ms;
+    int64_t expires_in_ms; /* the job expires this long after its put */
+    /* Limits, for all clients of the queue together. */
+    int64_t max_jobs;       /* in the topic, instead of max_jobs_per_topic */
+    int64_t concurrency;    /* jobs reserved at a time */
+    int64_t rate;           /* jobs reserved per period, up to BIDE_RATE_MAX */
+    int64_t rate_period_ms; /* up to BIDE_RATE_PERIOD_MAX; not set: a second */
+    int64_t rate_burst;     /* jobs at once after a lull, up to BIDE_RATE_MAX; not set: rate */
+    uint64_t room_[5];
+} bide_topic_policy;
+
+#define BIDE_TOPIC_POLICY_INIT                                                                  \
+    {                                                                                           \
+        BIDE_KEEP, BIDE_KEEP, BIDE_KEEP, BIDE_KEEP, BIDE_KEEP, BIDE_KEEP, BIDE_KEEP, BIDE_KEEP, \
+            BIDE_KEEP, BIDE_KEEP, BIDE_KEEP,                                                    \
+        {                                                                                       \
+            0                                                                                   \
+        }                                                                                       \
+    }
+
+/* Which limit of its policy keeps jobs of a topic from being reserved. */
+typedef enum bide_limit {
+    BIDE_LIMIT_NONE = 0,
+    BIDE_LIMIT_CONCURRENCY = 1, /* as many jobs are reserved as may be */
+    BIDE_LIMIT_RATE = 2,        /* until limit_left_ms has passed */
+    BIDE_LIMIT_RECOVERY = 3,    /* the jobs that were reserved at the stop are being loaded */
+} bide_limit;
+
+/* "none", "concurrency", ...; "?" for an unknown number. */
+BIDE_API const char *bide_limit_name(bide_limit limit);
+
 typedef struct bide_topic_stats {
     char name[BIDE_TOPIC_MAX + 1];
     bide_counts jobs;
@@ -254,7 +311,13 @@ typedef struct bide_topic_stats {
     bool paused;
     int64_t pause_ms;      /* duration of the pause; 0 when not paused */
     int64_t pause_left_ms; /* 0 when not paused */
-    uint64_t room_[8];
+    uint64_t concurrency;  /* of the policy; 0: no limit. jobs.reserved has how many are reserved */
+    uint64_t rate;         /* jobs per rate_period_ms; 0: no limit */
+    int64_t rate_period_ms;
+    int64_t limit_left_ms; /* BIDE_LIMIT_RATE: until the next job may be reserved */
+    bide_limit limited;    /* reserves skip the topic for this reason, apart from a pause */
+    uint32_t room32_;
+    uint64_t room_[3];
 } bide_topic_stats;
 
 typedef struct bide_stats {

@@ -106,7 +106,9 @@ typedef struct bide_subscription bide_subscription;
     X(BACKUP, 41, backup, backup)                                    \
     X(CHECK, 42, check, check)                                       \
     X(DRAIN, 43, drain, drain)                                       \
-    X(FINISH_AND_PUT, 44, finish_and_put, finish_and_put)
+    X(FINISH_AND_PUT, 44, finish_and_put, finish_and_put)            \
+    X(TOPIC_SET, 45, topic_set, topic_set)                           \
+    X(TOPIC_GET, 46, topic_get, topic_get)
 
 typedef enum bide_op_kind {
     BIDE_OP_NONE = 0,
@@ -392,6 +394,18 @@ typedef struct bide_topic_stats_args {
     bide_topic_stats *stats;
 } bide_topic_stats_args;
 
+typedef struct bide_topic_set_args {
+    bide_slice topic;
+    bide_topic_policy policy; /* the changes; begin with BIDE_TOPIC_POLICY_INIT */
+} bide_topic_set_args;
+
+typedef struct bide_topic_get_args {
+    bide_slice topic;            /* may not exist: then nothing is set */
+    bide_topic_policy *policy;   /* out: what is set */
+    bide_topic_policy *in_force; /* out: what applies, with the defaults and limits of the queue;
+                                    max_retries may be BIDE_NO_RETRY_LIMIT */
+} bide_topic_get_args;
+
 /* subscribe, events, unsubscribe */
 typedef struct bide_subscription_args {
     bide_subscription *handle; /* subscribe: out; others: in */
@@ -458,6 +472,8 @@ struct bide_op {
         bide_restore_args restore;
         bide_stats_args stats;
         bide_topic_stats_args topic_stats;
+        bide_topic_set_args topic_set;
+        bide_topic_get_args topic_get;
         bide_subscription_args subscription;
         bide_drain_args drain;
         bide_recovered_args recovered;

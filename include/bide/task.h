@@ -46,7 +46,10 @@ extern "C" {
 #define BIDE_ZEROES_
 #endif
 
-#define BIDE_TASK_RETRIES 25 /* max_retries of a task that does not set it */
+/* max_retries of a task that does not set it, unless the policy of its topic has another number. */
+#define BIDE_TASK_RETRIES 25
+/* The default of the member: not a value to be given. */
+#define BIDE_TASK_RETRIES_UNSET_ (-100)
 
 /* The defaults of the jobs of a task; a publish may override them. */
 typedef struct bide_task {
@@ -60,7 +63,9 @@ typedef struct bide_task {
     bide_conflict conflict BIDE_DEFAULT_(BIDE_REJECT); /* with a key; or BIDE_REPLACE, SKIP */
     bool key_hold_retained BIDE_DEFAULT_(false); /* hold the key while a result is retained, too */
     uint32_t priority BIDE_DEFAULT_(BIDE_DEFAULT_PRIORITY);
-    int32_t max_retries BIDE_DEFAULT_(BIDE_TASK_RETRIES); /* or BIDE_NO_RETRY_LIMIT */
+    /* Or BIDE_NO_RETRY_LIMIT: unlimited, unless the policy of the topic has a limit; or
+     * BIDE_NO_DEFAULT: unlimited in any case. */
+    int32_t max_retries BIDE_DEFAULT_(BIDE_TASK_RETRIES_UNSET_);
     int64_t ttr_ms BIDE_DEFAULT_(0);          /* duration of a lease; 0: the queue's default_ttr */
     int64_t time_limit_ms BIDE_DEFAULT_(0);   /* of a handler: see bide_context_left_ms() */
     int64_t delay_ms BIDE_DEFAULT_(0);        /* until the job is ready */
@@ -114,7 +119,7 @@ typedef struct bide_task {
                                    .type = bide_type_of_##type_,                                  \
                                    .topic = #name_,                                               \
                                    .priority = BIDE_DEFAULT_PRIORITY,                             \
-                                   .max_retries = BIDE_TASK_RETRIES,                              \
+                                   .max_retries = BIDE_TASK_RETRIES_UNSET_,                       \
                                    __VA_ARGS__};                                                  \
     _Pragma("GCC diagnostic pop") BIDE_END_
 /* The function, if it has the type; else a compile error with the sentence.
@@ -161,6 +166,10 @@ static inline bide_put_options bide_task_defaults(const bide_task *task)
     options.ttr_ms = task->ttr_ms;
     options.key_hold_retained = task->key_hold_retained;
     options.max_retries = task->max_retries;
+    if (task->max_retries == BIDE_TASK_RETRIES_UNSET_) {
+        options.max_retries = BIDE_TASK_RETRIES;
+        options.fallbacks = BIDE_FALLBACK_RETRIES;
+    }
     options.backoff_base_ms = task->backoff_base_ms;
     options.backoff_max_ms = task->backoff_max_ms;
     options.retain_ms = task->retain_ms;

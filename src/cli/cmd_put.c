@@ -6,18 +6,22 @@
 #include <bide/task.h>
 #include <string.h>
 
-#define RETRIES_NOT_SET INT64_MIN
-#define WAIT_RETAIN_MS  60000 /* of --wait without --retain */
+#define NOT_SET        INT64_MIN /* of a flag whose 0 is a value */
+#define WAIT_RETAIN_MS 60000     /* of --wait without --retain */
 
 static bide_put_options options = BIDE_PUT_OPTIONS_INIT;
 static struct {
-    int64_t priority, retries, expires_in, timeout;
+    int64_t priority, retries, ttr, backoff, backoff_max, retain, expires_in, timeout;
     const char *key;
     struct words files;
     bool replace, lines, nulls, json, skip_empty, stop_on_error, ids, wait;
 } opt = {
     .priority = BIDE_DEFAULT_PRIORITY,
-    .retries = RETRIES_NOT_SET,
+    .retries = NOT_SET,
+    .ttr = NOT_SET,
+    .backoff = NOT_SET,
+    .backoff_max = NOT_SET,
+    .retain = NOT_SET,
     .timeout = BIDE_FOREVER,
 };
 
@@ -29,19 +33,19 @@ static const struct flag flags[] = {
     BI_FLAG_PRIORITY('p', "priority", &opt.priority, "lower is more urgent (default: 1024)"),
     BI_FLAG_DURATION('d', "delay", &options.delay_ms, "time until the job is ready"),
     BI_FLAG_TIME('a', "at", &options.run_at_ms, "time at which the job is ready"),
-    BI_FLAG_DURATION('t', "ttr", &options.ttr_ms, "time to run (default: that of the queue, 1m)"),
+    BI_FLAG_DURATION('t', "ttr", &opt.ttr, "time to run (default: that of the topic or queue, 1m)"),
     BI_FLAG_STRING('k', "key", "KEY", &opt.key, "at most one live job of the topic has this key"),
     BI_FLAG_BOOL(0, "replace", &opt.replace, "replace the job that holds the key"),
     BI_FLAG_BOOL(0, "key-hold-retained", &options.key_hold_retained,
                  "hold the key while the result is retained"),
-    BI_FLAG_RETRIES('r', "retries", &opt.retries, "maximum retries, or unlimited (default: 25)"),
-    BI_FLAG_DURATION(0, "backoff", &options.backoff_base_ms,
+    BI_FLAG_RETRIES('r', "retries", &opt.retries,
+                    "maximum retries, or unlimited (default: that of the topic, 25)"),
+    BI_FLAG_DURATION(0, "backoff", &opt.backoff,
                      "delay of the first retry, then doubled (default: 5s)"),
-    BI_FLAG_DURATION(0, "backoff-max", &options.backoff_max_ms,
-                     "maximum delay of a retry (default: 1h)"),
+    BI_FLAG_DURATION(0, "backoff-max", &opt.backoff_max, "maximum delay of a retry (default: 1h)"),
     BI_FLAG_TIME(0, "expires", &options.expires_at_ms, "remove the job if not reserved by then"),
     BI_FLAG_DURATION(0, "expires-in", &opt.expires_in, "remove the job if not reserved in time"),
-    BI_FLAG_DURATION(0, "retain", &options.retain_ms, "retention of the result"),
+    BI_FLAG_DURATION(0, "retain", &opt.retain, "retention of the result"),
     BI_FLAG_BOOL('w', "wait", &opt.wait, "wait until the job is done, print its result"),
     BI_FLAG_TIMEOUT(0, "timeout", &opt.timeout, "with --wait: maximum time to wait"),
     BI_FLAG_BOOL('i', "ids", &opt.ids, "print the id of every job, also of many"),
@@ -86,6 +90,12 @@ static int check(struct cli *cli)
     return good ? BI_EXIT_OK : BI_EXIT_USAGE;
 }
 
+/* A flag that is given as 0 excludes the default of the topic. */
+static int64_t said(int64_t value)
+{
+    return value == NOT_SET ? 0 : value == 0 ? BIDE_NO_DEFAULT : value;
+}
+
 /* Fills in what the flags do not set directly. */
 static void complete_options(const struct cli *cli)
 {
@@ -95,16 +105,21 @@ static void complete_options(const struct cli *cli)
         options.key = (bide_slice){opt.key, strlen(opt.key)};
     if (opt.expires_in != 0)
         options.expires_at_ms = bi_clock_wall() / 1000 + opt.expires_in;
-    if (opt.wait && options.retain_ms == 0)
+    options.ttr_ms = said(opt.ttr);
+    options.backoff_base_ms = said(opt.backoff);
+    options.backoff_max_ms = said(opt.backoff_max);
+    options.retain_ms = said(opt.retain);
+    if (opt.wait && options.retain_ms <= 0)
         options.retain_ms = WAIT_RETAIN_MS;
 
     /* As of tasks, so that a job that always fails ends buried; a beanstalkd has no limit. */
-    if (opt.retries != RETRIES_NOT_SET)
-        options.max_retries = (int32_t)opt.retries;
-    else if ((bide_capabilities(cli->queue) & BIDE_CAN_ALL_OPS) != 0)
+    if (opt.retries != NOT_SET) {
+        options.max_retries =
+            opt.retries == BIDE_NO_RETRY_LIMIT ? BIDE_NO_DEFAULT : (int32_t)opt.retries;
+    } else if ((bide_capabilities(cli->queue) & BIDE_CAN_ALL_OPS) != 0) {
         options.max_retries = BIDE_TASK_RETRIES;
-    else
-        options.max_retries = BIDE_NO_RETRY_LIMIT;
+        options.fallbacks = BIDE_FALLBACK_RETRIES;
+    }
 }
 
 static int run(struct cli *cli)

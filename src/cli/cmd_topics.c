@@ -97,8 +97,9 @@ static void show_row(const struct cli *cli, struct table *table, const bide_topi
     bi_table_number(table, BI_STYLE_OFF, topic->waiting);
     bi_table_cell(table, BI_STYLE_OFF, "%s",
                   format_oldest(cli, jobs, topic->oldest_ready_age_ms).s);
-    bi_table_cell(table, topic->paused ? BI_STYLE_WARN : BI_STYLE_OFF, "%s",
-                  bi_query_format_pause(topic).s);
+    bool limited = !topic->paused && topic->limited != BIDE_LIMIT_NONE;
+    bi_table_cell(table, topic->paused || limited ? BI_STYLE_WARN : BI_STYLE_OFF, "%s",
+                  limited ? bi_query_format_limit(topic).s : bi_query_format_pause(topic).s);
 }
 
 static int show(const struct cli *cli, struct table *table, const bide_topic_stats *topics,
@@ -219,6 +220,18 @@ static void show_counters(const struct cli *cli, const bide_counters *total)
 
 /* ---- stats of a topic ---- */
 
+/* Only of a topic that has any. */
+static void show_limits(const struct cli *cli, const bide_topic_stats *topic)
+{
+    if (topic->concurrency != 0)
+        bi_print_property_number(cli, "concurrency", topic->concurrency);
+    if (topic->rate != 0)
+        bi_print_property(cli, "rate", "%s per %s", bi_text_count(cli, topic->rate).s,
+                          bi_text_duration(topic->rate_period_ms).s);
+    if (topic->concurrency != 0 || topic->rate != 0)
+        bi_print_property(cli, "limited", "%s", bi_query_format_limit(topic).s);
+}
+
 static int show_topic(const struct cli *cli)
 {
     bide_topic_stats topic;
@@ -236,6 +249,7 @@ static int show_topic(const struct cli *cli)
     bi_print_property(cli, "oldest ready", "%s",
                       format_oldest(cli, &topic.jobs, topic.oldest_ready_age_ms).s);
     bi_print_property(cli, "paused", "%s", bi_query_format_pause(&topic).s);
+    show_limits(cli, &topic);
     show_counters(cli, &topic.total);
     return BI_EXIT_OK;
 }

@@ -256,6 +256,21 @@ static const struct field *find_field(const char *name, char *error)
     return NULL;
 }
 
+/* A name that is given as "none" (0, or max_retries -1) excludes the default of the topic. */
+#define EXCLUDE(kind, name)                                                             \
+    BI_JOB_IF_PUT_##kind(if (field->option == OPTION_##name &&                          \
+                             options->BI_JOB_MEMBER_##kind(name) == BI_JOB_NONE_##kind) \
+                             options->BI_JOB_MEMBER_##kind(name) = BIDE_NO_DEFAULT;)
+
+static void exclude_default(bide_put_options *options, const struct field *field)
+{
+    BI_JOB_EXT(EXCLUDE)
+    if (field->option == TTR && options->ttr_ms == 0)
+        options->ttr_ms = BIDE_NO_DEFAULT;
+    if (field->option == OPTION_max_retries)
+        options->fallbacks &= ~(uint64_t)BIDE_FALLBACK_RETRIES;
+}
+
 static bool parse_field(struct put_parser *parser, const char *name, const json_t *json,
                         char *error)
 {
@@ -273,8 +288,10 @@ static bool parse_field(struct put_parser *parser, const char *name, const json_
     /* A delay of the line overrides a time of the command line, and the other way round. */
     if (field->option == DUE)
         options->delay_ms = options->run_at_ms = 0;
-    return parse_value(parser, field, json, reason) ||
-           bi_errmsg_set(error, "\"%s\" %.400s", name, reason);
+    if (!parse_value(parser, field, json, reason))
+        return bi_errmsg_set(error, "\"%s\" %.400s", name, reason);
+    exclude_default(options, field);
+    return true;
 }
 
 bool bi_put_json_parse(bide_slice text, const bide_put_options *defaults, int64_t now_ms,

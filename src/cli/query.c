@@ -159,6 +159,17 @@ struct text bi_query_format_pause(const bide_topic_stats *topic)
     return bi_text_age(topic->paused ? topic->pause_left_ms : -1);
 }
 
+struct text bi_query_format_limit(const bide_topic_stats *topic)
+{
+    struct text text = {"-"};
+    if (topic->limited == BIDE_LIMIT_RATE)
+        snprintf(text.s, sizeof(text.s), "rate for %.40s",
+                 bi_text_duration(topic->limit_left_ms).s);
+    else if (topic->limited != BIDE_LIMIT_NONE)
+        snprintf(text.s, sizeof(text.s), "%s", bide_limit_name(topic->limited));
+    return text;
+}
+
 /* A time in the past is more often a mistake than intended. */
 void bi_query_print_ready_time(const struct cli *cli, int64_t at_ms)
 {

@@ -37,6 +37,8 @@ int bi_query_flush(const struct cli *cli);
 
 /* Formats the remaining time of a pause: "-", "3m20s" or "forever". */
 struct text bi_query_format_pause(const bide_topic_stats *topic);
+/* "concurrency", "rate for 3s", or "-": which limit keeps its jobs from being reserved. */
+struct text bi_query_format_limit(const bide_topic_stats *topic);
 
 /* Prints when a job will be ready, so that a mistake is seen. */
 void bi_query_print_ready_time(const struct cli *cli, int64_t at_ms);

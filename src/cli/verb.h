@@ -44,7 +44,7 @@ struct verb {
     HEADING("Inspect the queue")                                                      \
     X(top) X(topics) X(stats) X(list) X(peek) X(job) X(events)                        \
     HEADING("Topics")                                                                 \
-    X(pause) X(resume)                                                                \
+    X(topic) X(pause) X(resume)                                                                \
     HEADING("Administer the queue")                                                   \
     X(export) X(import) X(move) X(backup) X(check) X(drain) X(ping) X(bench)          \
     HEADING("About bide")                                                             \

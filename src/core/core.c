@@ -66,6 +66,7 @@ struct core *bi_core_new(const struct bi_core_options *options, struct bi_now no
     core->first_order = core->next_order;
     /* Without stored leases no loaded token is valid: all are below next_token. */
     core->lease_from = options->lease_from == 0 ? options->next_token : options->lease_from;
+    core->leases_unloaded = options->recovering && options->lease_from != 0;
     core->keep_leases = options->keep_leases;
 
     core->serve_retry_at = BI_NEVER;
@@ -196,6 +197,17 @@ int bi_core_error_wrong_state(bide_op *op, const struct job *job)
                          (unsigned long long)job->id, bide_state_name((bide_state)job->state));
 }
 
+int bi_core_error_topic_full(const struct core *core, bide_op *op, const struct topic *topic,
+                             uint64_t live)
+{
+    const bide_topic_policy *settings = bi_policy_settings(topic->policy);
+    bool own = settings != NULL && settings->max_jobs != 0;
+    return bi_core_error(op, BIDE_TOPIC_FULL, "%s: topic %s holds %llu jobs, %s is %llu",
+                         bide_op_name(op->kind), topic->name, (unsigned long long)live,
+                         own ? "max_jobs of its policy" : "max_jobs_per_topic",
+                         (unsigned long long)bi_topic_max_jobs(core, topic));
+}
+
 /* ---- running ops ---- */
 
 static const op_exec handlers[BIDE_OP_COUNT] = {
@@ -286,9 +298,12 @@ bool bi_core_retire_excess(struct core *core, struct bi_now now, unsigned budget
     begin_step(core, now);
     core->lists_sorted = true;
     core->unloaded = 0; /* rows that could not be loaded never come */
+    core->leases_unloaded = false;
 
     struct topic *topic = NULL;
     while (budget > 0 && (topic = bi_topic_at_or_after(core, core->retire_next)) != NULL) {
+        bi_policy_update(core, topic);
+
         /* Removing its last result may destroy the topic. */
         uint64_t serial = topic->serial;
         budget--; /* a topic without results is work, too */
@@ -361,7 +376,7 @@ static void (*const timer_handlers[TIMER_KINDS])(struct core *, struct timer *) 
     [TIMER_LEASE] = bi_fire_lease,       [TIMER_RETENTION] = bi_fire_retention,
     [TIMER_EXPIRY] = bi_fire_expiry,     [TIMER_DUE_MONO] = bi_fire_due_mono,
     [TIMER_DUE_WALL] = bi_fire_due_wall, [TIMER_PAUSE] = bi_fire_pause,
-    [TIMER_WAITER] = bi_fire_waiter,
+    [TIMER_RATE] = bi_fire_rate,         [TIMER_WAITER] = bi_fire_waiter,
 };
 
 static bool is_due(const struct core *core)

@@ -167,7 +167,7 @@ bool bi_core_unserved(const struct core *core);
 
 /* ---- the journal (core/journal.c); only with options.journal ---- */
 
-/* A job as it is stored, or the pause of a topic. Times are wall times, microseconds since the
+/* A job as it is stored, or the pause and the policy of a topic. Times are wall times, microseconds since the
  * epoch. */
 struct bi_image {
     uint64_t id;
@@ -214,7 +214,8 @@ enum bi_record_kind {
     BI_INSERT,
     BI_UPDATE, /* everything but the body */
     BI_REMOVE, /* only the id and the size of the body are set */
-    BI_PAUSE,  /* topic, and due: end of the pause (wall); 0: not paused; BI_NEVER: no end */
+    BI_TOPIC,  /* topic; due: end of its pause (wall); 0: not paused; BI_NEVER: no end; body: a
+                * bide_topic_policy, NULL: none */
 };
 
 struct bi_record {
@@ -274,8 +275,11 @@ void bi_load_expect(struct core *core, uint64_t jobs);
 /* Whether the memory in use and that of so many stored jobs exceed half of max_memory. The other
  * half is more than the ops need that are run until the jobs are counted. */
 bool bi_load_may_fill_memory(const struct core *core, uint64_t jobs);
-/* Restores the pause of the topic that the image names. */
-int bi_load_pause(struct core *core, const struct bi_image *image, struct bi_now now);
+/* Whether puts depend on the number of jobs in a topic, by max_jobs_per_topic or a policy: then on
+ * those that are still to be loaded, too. */
+bool bi_load_has_job_limits(const struct core *core);
+/* Restores the pause (due), the policy (body), or both of the topic that the image names. */
+int bi_load_topic(struct core *core, const struct bi_image *image, struct bi_now now);
 
 /* Serves waiting calls with the jobs loaded since the last call. */
 void bi_core_serve(struct core *core, struct bi_now now);

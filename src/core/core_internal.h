@@ -14,6 +14,7 @@
 #include "core/hash_table.h"
 #include "core/job.h"
 #include "core/journal.h"
+#include "core/policy.h"
 #include "core/timer.h"
 #include "core/token.h"
 #include "core/topic.h"
@@ -29,6 +30,7 @@ enum timer_kind {
     TIMER_DUE_MONO,
     TIMER_DUE_WALL,
     TIMER_PAUSE,
+    TIMER_RATE,
     TIMER_WAITER,
     TIMER_ORDER, /* never fires: the heap only keeps an order */
     TIMER_KINDS
@@ -116,10 +118,12 @@ struct core {
     int64_t start_time;
     bool draining;
     bool recovering;
-    uint64_t unloaded;    /* stored jobs that are still to be loaded, as far as known */
-    bool lists_sorted;    /* while recovering: all lists are sorted */
-    uint64_t retire_next; /* serial of the topic where bi_core_retire_excess() continues */
-    bool closed;          /* no op may wait or reserve any more */
+    bool leases_unloaded;       /* jobs with leases of an earlier process are still to be loaded */
+    uint64_t max_jobs_policies; /* topics whose policy has max_jobs */
+    uint64_t unloaded;          /* stored jobs that are still to be loaded, as far as known */
+    bool lists_sorted;          /* while recovering: all lists are sorted */
+    uint64_t retire_next;       /* serial of the topic where bi_core_retire_excess() continues */
+    bool closed;                /* no op may wait or reserve any more */
     uint64_t next_id;
     uint64_t next_token; /* number of the next reservation */
     struct bi_tokens tokens;
@@ -247,6 +251,9 @@ int bi_core_error_limit(const struct core *core, bide_op *op, int code);
 int bi_core_error_no_job(bide_op *op, uint64_t id);
 int bi_core_error_reserved(bide_op *op, const struct job *job);
 int bi_core_error_wrong_state(bide_op *op, const struct job *job);
+/* The limit of max_jobs of the topic is reached; it has so many jobs. */
+int bi_core_error_topic_full(const struct core *core, bide_op *op, const struct topic *topic,
+                             uint64_t live);
 
 static inline uint64_t bi_core_id_hash(const struct core *core, uint64_t id)
 {
@@ -264,6 +271,8 @@ struct job_spec {
     bool take_buf;
     bool body_in_store; /* the body is in the store only */
     bool plain;         /* no field needs struct job_ext */
+    const bide_put_options
+        *options; /* of a put: what they do not say, the policy of its topic may */
     bide_conflict conflict;
     bide_slice key, last_error, result, history;
     bide_buf *result_buf;  /* the result as a buffer, preferred to the slice; or NULL */
@@ -519,6 +528,7 @@ void bi_fire_expiry(struct core *core, struct timer *timer);
 void bi_fire_due_mono(struct core *core, struct timer *timer);
 void bi_fire_due_wall(struct core *core, struct timer *timer);
 void bi_fire_pause(struct core *core, struct timer *timer);
+void bi_fire_rate(struct core *core, struct timer *timer);
 void bi_fire_waiter(struct core *core, struct timer *timer);
 
 /* A string literal as a slice. */

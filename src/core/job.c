@@ -575,7 +575,6 @@ static void leave_delayed(struct core *core, struct topic *topic, struct job *jo
 
 static void enter_reserved(struct core *core, struct topic *topic, struct job *job)
 {
-    (void)topic;
     struct job_ext *ext = ext_of(core, job);
     assert(ext != NULL && ext->token != 0);
     ext->timer.kind = TIMER_LEASE;
@@ -583,6 +582,8 @@ static void enter_reserved(struct core *core, struct topic *topic, struct job *j
     /* Without a reply the lease has not started; bi_lease_start() sets the timer. */
     if (!ext->reply_pending)
         bi_timers_set(&core->mono, &ext->timer, job->due);
+    if (topic->policy != NULL)
+        bi_policy_update(core, topic);
 }
 
 static void enter_done(struct core *core, struct topic *topic, struct job *job)
@@ -598,6 +599,13 @@ static void leave_timed(struct core *core, struct topic *topic, struct job *job)
 {
     (void)topic;
     bi_timers_clear(&core->mono, &ext_of(core, job)->timer);
+}
+
+static void leave_reserved(struct core *core, struct topic *topic, struct job *job)
+{
+    leave_timed(core, topic, job);
+    if (topic->policy != NULL)
+        bi_policy_update(core, topic);
 }
 
 static void do_nothing(struct core *core, struct topic *topic, struct job *job)
@@ -617,7 +625,7 @@ static const struct {
     [BIDE_STATE_GONE] = {do_nothing, do_nothing, {0, 1, 1, 0, 1, 1}},
     [BIDE_STATE_DELAYED] = {enter_delayed, leave_delayed, {1, 1, 1, 1, 1, 1}},
     [BIDE_STATE_READY] = {enter_ready, leave_ready, {1, 1, 1, 1, 1, 1}},
-    [BIDE_STATE_RESERVED] = {enter_reserved, leave_timed, {1, 1, 1, 0, 1, 1}},
+    [BIDE_STATE_RESERVED] = {enter_reserved, leave_reserved, {1, 1, 1, 0, 1, 1}},
     [BIDE_STATE_BURIED] = {do_nothing, do_nothing, {1, 0, 1, 1, 1, 1}},
     [BIDE_STATE_DONE] = {enter_done, leave_timed, {1, 0, 0, 0, 0, 1}},
 };

@@ -177,6 +177,7 @@ static void entry_free(struct core *core, struct undo *undo)
     struct topic *topic = topic_at(core, undo->topic);
     if (undo->had_ext)
         bi_job_ext_unref_texts(&undo->ext);
+    bide_buf_unref(undo->policy);
     bi_pool_free(&core->journal.undos, undo->self);
     if (topic != NULL) {
         assert(topic->members > 0);
@@ -275,7 +276,7 @@ void bi_journal_remove(struct core *core, struct job *job)
         bi_job_free(core, job);
 }
 
-int bi_journal_change_pause(struct core *core, struct topic *topic)
+int bi_journal_change_topic(struct core *core, struct topic *topic)
 {
     if (!core->journal.on)
         return BIDE_OK;
@@ -293,6 +294,8 @@ int bi_journal_change_pause(struct core *core, struct topic *topic)
     undo->existed = true;
     undo->paused_until = topic->paused_until;
     undo->pause = topic->pause;
+    if (topic->policy != NULL)
+        undo->policy = bide_buf_ref(topic->policy->settings);
 
     undo->older = topic->undo;
     if (older != NULL)
@@ -373,6 +376,22 @@ void bi_journal_depend_on_topic(struct core *core, const struct topic *topic)
     /* Batches up to undone were rolled back: waiting for one would never end. */
     if (journal->on && topic->changed > journal->committed && topic->changed > journal->undone)
         raise_hold(core, topic->changed);
+}
+
+void bi_journal_depend_on_policy(struct core *core, const struct topic *topic)
+{
+    const struct journal *journal = &core->journal;
+    uint64_t batch = topic->policy_batch;
+    if (journal->on && batch > journal->committed && batch > journal->undone)
+        raise_hold(core, batch);
+}
+
+void bi_journal_depend_on_limits(struct core *core, const struct topic *topic)
+{
+    const bide_topic_policy *settings = bi_policy_settings(topic->policy);
+    bi_journal_depend_on_policy(core, topic);
+    if (settings != NULL && settings->concurrency != 0)
+        bi_journal_depend_on_topic(core, topic);
 }
 
 uint64_t bi_journal_batch_of(const struct core *core, const struct job *job)
@@ -504,22 +523,26 @@ static void image_of(const struct core *core, const struct job *job, const struc
         image->ready = image->created;
 }
 
-static void record_pause(const struct core *core, const struct undo *undo, struct bi_record *record)
+static void record_topic(const struct core *core, const struct undo *undo, struct bi_record *record)
 {
     const struct topic *topic = topic_at(core, undo->topic);
-    record->kind = BI_PAUSE;
+    record->kind = BI_TOPIC;
     memset(&record->image, 0, sizeof(record->image));
     memcpy(record->image.topic, topic->name, (size_t)topic->name_size + 1);
     const struct undo *newer = undo_at(core, undo->newer);
     int64_t until = newer != NULL ? newer->paused_until : topic->paused_until;
     record->image.due = until != 0 && until != BI_NEVER ? image_time(core, until) : until;
+    if (newer != NULL)
+        record->image.body = bide_buf_ref(newer->policy);
+    else if (topic->policy != NULL)
+        record->image.body = bide_buf_ref(topic->policy->settings);
 }
 
 /* False if there is nothing to store: the batch both inserted and removed the job. */
 static bool record_of(const struct core *core, const struct undo *undo, struct bi_record *record)
 {
     if (undo->id == 0) {
-        record_pause(core, undo, record);
+        record_topic(core, undo, record);
         return true;
     }
 
@@ -774,13 +797,18 @@ static void reenter_job(struct core *core, struct undo *undo)
         bi_waiters_notify(core, job, state, false);
 }
 
-static void restore_pause(struct core *core, struct undo *undo)
+static void restore_topic(struct core *core, struct undo *undo)
 {
     if (undo->older != 0)
         return;
     struct topic *topic = topic_at(core, undo->topic);
     bi_topic_set_pause(core, topic, undo->paused_until);
     topic->pause = undo->pause; /* set_pause() stored the time left */
+    /* A change of the pause alone leaves the bucket of the rate as it is. */
+    if (topic->policy != NULL && topic->policy->settings != undo->policy) {
+        bi_policy_replace(core, topic, undo->policy);
+        undo->policy = NULL;
+    }
     topic->undo = 0;
 }
 
@@ -797,15 +825,15 @@ static void unlink_job(struct core *core, struct undo *undo)
  * 1. Unlink every changed job. A job may return to a key that another changed job holds now.
  * 2. Restore the fields, from the oldest entry of each job.
  * 3. Enter the restored states: all keys are free now. Jobs that did not exist are freed.
- * 4. Restore the pauses.
+ * 4. Restore the pauses and policies.
  * 5. Free the entries. Their memberships kept the topics and heap room until here.
  */
 static const struct pass {
-    bool jobs, pauses;
+    bool jobs, topics;
     void (*visit)(struct core *core, struct undo *undo);
 } passes[] = {
     {true, false, unlink_job},    {true, false, restore_job}, {true, false, reenter_job},
-    {false, true, restore_pause}, {true, true, entry_free},
+    {false, true, restore_topic}, {true, true, entry_free},
 };
 #define PASSES (sizeof(passes) / sizeof(passes[0]))
 
@@ -842,7 +870,7 @@ static unsigned visit_entries(struct core *core, unsigned budget)
             /* Read next first: the last pass frees the entry. */
             struct undo *undo = undo_at(core, rollback->next);
             rollback->next = undo->next;
-            if (undo->id != 0 ? pass->jobs : pass->pauses)
+            if (undo->id != 0 ? pass->jobs : pass->topics)
                 pass->visit(core, undo);
         }
         if (rollback->next != 0)
@@ -907,6 +935,7 @@ static void unref_entries(struct core *core, const struct undo_list *list)
          undo = undo_at(core, undo->next)) {
         if (undo->had_ext)
             bi_job_ext_unref_texts(&undo->ext);
+        bide_buf_unref(undo->policy);
         const struct job *job = job_at(core, undo->job);
         if (job != NULL && undo->newer == 0 && job->state == BIDE_STATE_GONE)
             bi_job_unref_bufs(core, job);

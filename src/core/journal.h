@@ -2,7 +2,7 @@
 /*
  * journal - the changes that are not stored yet.
  *
- * The first change of a job (or of a topic's pause) in a batch creates an undo entry with a copy
+ * The first change of a job (or of a topic's pause or policy) in a batch creates an undo entry with a copy
  * of the state before that change. Entries of the batches that are not sealed form one list, batch
  * after batch; entries of the batch in flight form another. A job that several batches change has
  * one entry in each, linked from the oldest to the newest: the state that a batch stores is the
@@ -30,18 +30,19 @@ struct bide_subscription;
 struct topic;
 
 struct undo {
-    uint64_t id;    /* of the job; 0: the entry is about a pause */
+    uint64_t id;    /* of the job; 0: the entry is about the pause and the policy of a topic */
     uint64_t batch; /* that stores the change */
     uint32_t self, link;
     uint32_t next;  /* in its list */
     uint32_t older; /* entry of the same job or topic in an earlier batch; 0: none */
     uint32_t newer; /* the same in a later batch */
     uint32_t job;
-    uint32_t topic; /* that it is a member of, or whose pause it is */
+    uint32_t topic; /* that it is a member of, or that has changed */
     bool existed;   /* false: the change created the job */
     bool in_store;  /* the store has the job once the earlier batches are committed */
     bool had_ext;
-    int64_t paused_until, pause; /* of the topic before the change */
+    int64_t paused_until, pause; /* of the topic before the change, */
+    bide_buf *policy;            /* and the settings of its policy, referenced; NULL: none */
     struct job saved;
     struct job_ext ext;
 };
@@ -99,8 +100,8 @@ bool bi_journal_reserve(struct core *core, uint32_t changes);
 /* Reverts bi_journal_insert() of a job that is not inserted after all. The entry must be the
  * last change; before is journal.changes.tail from before the insert. */
 void bi_journal_undo_insert(struct core *core, struct job *job, uint32_t before);
-/* Call before the pause of a topic changes. BIDE_OK or BIDE_ENOMEM. */
-int bi_journal_change_pause(struct core *core, struct topic *topic);
+/* Call before the pause or the policy of a topic changes. BIDE_OK or BIDE_ENOMEM. */
+int bi_journal_change_topic(struct core *core, struct topic *topic);
 
 /* A job as the store has it. */
 struct stored_job {
@@ -123,6 +124,12 @@ void bi_journal_depend_on(struct core *core, uint64_t id);
 /* The same for an op that found no matching job in the topic: an uncommitted change may have
  * removed the job that it searched for. */
 void bi_journal_depend_on_topic(struct core *core, const struct topic *topic);
+/* The same for a reply that reports the policy of the topic. */
+void bi_journal_depend_on_policy(struct core *core, const struct topic *topic);
+/* The same for a reservation in the topic: if its limits were other ones before an uncommitted
+ * change, or a reservation ended by one, a failed commit would leave more jobs reserved than may
+ * be. */
+void bi_journal_depend_on_limits(struct core *core, const struct topic *topic);
 /* The batch of the last uncommitted change of the job; 0: none. */
 uint64_t bi_journal_batch_of(const struct core *core, const struct job *job);
 /* The batch that a change of this job would go to (NULL: of a job without changes in the open

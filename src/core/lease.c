@@ -58,8 +58,10 @@ int bi_lease_grant(struct core *core, struct job *job, bide_buf *holder)
     if (written && bi_journal_change(core, job) != BIDE_OK)
         return BIDE_ENOMEM;
 
+    struct topic *topic = topic_of(core, job);
     if (core->journal.on) {
         bi_journal_depend_on(core, job->id);
+        bi_journal_depend_on_limits(core, topic);
         bi_journal_reserve_token(core, core->next_token);
     }
 
@@ -92,8 +94,10 @@ int bi_lease_grant(struct core *core, struct job *job, bide_buf *holder)
     bi_job_enter(core, job, BIDE_STATE_RESERVED);
     if (ext->reply_pending)
         job->since = since;
+    if (topic->policy != NULL)
+        bi_policy_take_token(core, topic);
 
-    COUNT(core, topic_of(core, job), reserves);
+    COUNT(core, topic, reserves);
     bi_event_emit(core, BIDE_EVENT_RESERVED, job);
     return BIDE_OK;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * load - inserts stored jobs and pauses into a new core.
+ * load - inserts stored jobs, pauses and policies into a new core.
  *
  * The caller reads rows in order of their ids, in slices, while ops already run. So a loaded job
  * must fit between jobs of this run; load_sort.c restores the order of the lists at the end.
@@ -226,18 +226,36 @@ bool bi_load_may_fill_memory(const struct core *core, uint64_t jobs)
                         core->memory + bi_core_headroom(core) + jobs * UNLOADED_COST > max / 2);
 }
 
-int bi_load_pause(struct core *core, const struct bi_image *image, struct bi_now now)
+static int load_policy(struct core *core, struct topic *topic, bide_buf *settings)
+{
+    int code = bi_policy_prepare(core, topic);
+    if (code == BIDE_OK)
+        bi_policy_replace(core, topic, bide_buf_ref(settings));
+    return code;
+}
+
+int bi_load_topic(struct core *core, const struct bi_image *image, struct bi_now now)
 {
     core->now = now;
     bide_slice name = {image->topic, strnlen(image->topic, sizeof(image->topic))};
-    if (!bi_topic_name_valid(name))
+    const bide_topic_policy *settings = bide_buf_data(image->body);
+    bool paused = image->due == BI_NEVER || image->due > now.wall; /* else it has ended meanwhile */
+
+    if (!bi_topic_name_valid(name) ||
+        (settings != NULL &&
+         (bide_buf_size(image->body) != sizeof(*settings) || !bi_topic_policy_is_valid(settings))))
         return BIDE_EINVAL;
-    if (image->due != BI_NEVER && image->due <= now.wall) /* ended while the queue was down */
+    if (!paused && settings == NULL)
         return BIDE_OK;
 
     struct topic *topic;
     if (bi_topic_get(core, name, UINT64_MAX, &topic) != BIDE_OK)
         return BIDE_ENOMEM;
-    bi_topic_set_pause(core, topic, image->due == BI_NEVER ? BI_NEVER : mono_of(core, image->due));
-    return BIDE_OK;
+    if (paused)
+        bi_topic_set_pause(core, topic,
+                           image->due == BI_NEVER ? BI_NEVER : mono_of(core, image->due));
+
+    int code = settings == NULL ? BIDE_OK : load_policy(core, topic, image->body);
+    bi_topic_cleanup(core, topic);
+    return code;
 }

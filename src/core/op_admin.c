@@ -337,12 +337,9 @@ static int find_target(struct core *core, bide_op *op, const struct job *job, st
         }
     }
 
-    uint64_t max = core->limits.max_jobs_per_topic;
-    if (topic != NULL && max != 0 && job->state != BIDE_STATE_DONE &&
-        bi_topic_live_count(topic) >= max)
-        return bi_core_error(
-            op, BIDE_TOPIC_FULL, "update: topic %s holds %llu jobs, max_jobs_per_topic is %llu",
-            topic->name, (unsigned long long)bi_topic_live_count(topic), (unsigned long long)max);
+    uint64_t max = topic == NULL ? 0 : bi_topic_max_jobs(core, topic);
+    if (max != 0 && job->state != BIDE_STATE_DONE && bi_topic_live_count(topic) >= max)
+        return bi_core_error_topic_full(core, op, topic, bi_topic_live_count(topic));
 
     int code = BIDE_OK;
     *target = get_or_create_topic(core, op, name, &code);
@@ -448,7 +445,7 @@ int bi_exec_pause(struct core *core, bide_op *op)
     if (topic == NULL)
         return code;
 
-    if (bi_journal_change_pause(core, topic) != BIDE_OK) {
+    if (bi_journal_change_topic(core, topic) != BIDE_OK) {
         /* Even without topic_cleanup: a failed op leaves no topic behind. */
         if (!existed)
             bi_topic_destroy(core, topic);
@@ -472,11 +469,68 @@ int bi_exec_resume(struct core *core, bide_op *op)
         return error_no_topic(op);
     if (topic->paused_until == 0)
         return BIDE_OK;
-    if (bi_journal_change_pause(core, topic) != BIDE_OK)
+    if (bi_journal_change_topic(core, topic) != BIDE_OK)
         return bi_core_error_code(op, BIDE_ENOMEM);
     bi_topic_set_pause(core, topic, 0);
     bi_topic_cleanup(core, topic);
     return BIDE_OK;
+}
+
+/* The settings after the changes, in a new buffer; NULL for none. BIDE_OK, or BIDE_ENOMEM. */
+static int change_settings(const struct topic *topic, const bide_topic_policy *changes,
+                           bide_buf **settings)
+{
+    bide_topic_policy changed;
+    const bide_topic_policy *old = bi_policy_settings(topic->policy);
+    if (old != NULL)
+        changed = *old;
+    else
+        bi_topic_policy_clear(&changed);
+
+    bi_topic_policy_change(&changed, changes);
+    *settings = NULL;
+    if (bi_topic_policy_is_empty(&changed))
+        return BIDE_OK;
+    *settings = bide_buf_new(&changed, sizeof(changed));
+    return *settings == NULL ? BIDE_ENOMEM : BIDE_OK;
+}
+
+static int set_policy(struct core *core, struct topic *topic, const bide_topic_policy *changes)
+{
+    bide_buf *settings;
+    if (topic->policy == NULL && bi_core_is_full(core, BI_POLICY_COST))
+        return BIDE_EFULL;
+    int code = bi_policy_prepare(core, topic);
+    if (code == BIDE_OK)
+        code = change_settings(topic, changes, &settings);
+    if (code != BIDE_OK)
+        return code;
+
+    code = bi_journal_change_topic(core, topic);
+    if (code != BIDE_OK) {
+        bide_buf_unref(settings);
+        return code;
+    }
+    bi_policy_replace(core, topic, settings);
+    topic->policy_batch = bi_journal_open_batch(core);
+    return BIDE_OK;
+}
+
+int bi_exec_topic_set(struct core *core, bide_op *op)
+{
+    bool existed = bi_topic_find(core, op->topic_set.topic) != NULL;
+    int code;
+    struct topic *topic = get_or_create_topic(core, op, op->topic_set.topic, &code);
+    if (topic == NULL)
+        return code;
+
+    code = set_policy(core, topic, &op->topic_set.policy);
+    bi_core_error_limit(core, op, code);
+    if (code != BIDE_OK && !existed)
+        bi_topic_destroy(core, topic);
+    else
+        bi_topic_cleanup(core, topic);
+    return code;
 }
 
 int bi_exec_topic_ref(struct core *core, bide_op *op)

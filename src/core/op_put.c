@@ -65,20 +65,50 @@ static int find_key_holder(struct core *core, bide_op *op, const struct job_spec
 static int check_topic_full(const struct core *core, bide_op *op, const struct job_spec *spec,
                             const struct topic *topic, const struct job *holder)
 {
-    if (topic == NULL || core->limits.max_jobs_per_topic == 0 || is_result(spec))
+    uint64_t max = topic == NULL || is_result(spec) ? 0 : bi_topic_max_jobs(core, topic);
+    /* A job that is replaced makes room, even in a topic whose limit was lowered. */
+    if (max == 0 || (holder != NULL && holder->state != BIDE_STATE_DONE))
         return BIDE_OK;
 
     uint64_t live = bi_topic_live_count(topic) + (uint64_t)topic->step_jobs;
-    /* The job that is replaced makes room. */
-    if (holder != NULL && holder->state != BIDE_STATE_DONE)
-        live--;
+    return live < max ? BIDE_OK : bi_core_error_topic_full(core, op, topic, live);
+}
 
-    if (live < core->limits.max_jobs_per_topic)
-        return BIDE_OK;
-    return bi_core_error(op, BIDE_TOPIC_FULL,
-                         "%s: topic %s holds %llu jobs, max_jobs_per_topic is %llu",
-                         bide_op_name(op->kind), topic->name, (unsigned long long)live,
-                         (unsigned long long)core->limits.max_jobs_per_topic);
+/* ---- the policy of the topic ---- */
+
+/* The timestamp of an expiry after this time; the last one that there is, at most. */
+static int64_t expiry_after(const struct core *core, int64_t time)
+{
+    int64_t last = us_of(BIDE_TIMESTAMP_MAX_MS);
+    int64_t at = core->now.wall + time;
+    return at < 1 ? 1 : at > last ? last : at;
+}
+
+/* Applies the defaults of the topic where the options of a put are silent. They are stored with the
+ * job: a later change of the policy does not affect it. */
+static void apply_defaults(const struct core *core, const bide_topic_policy *policy,
+                           struct job_spec *spec)
+{
+    const bide_put_options *options = spec->options;
+    struct bi_image *image = &spec->image;
+    bool fallback = (options->fallbacks & BIDE_FALLBACK_RETRIES) != 0;
+
+    if (policy->ttr_ms != 0 && options->ttr_ms == 0)
+        image->ttr = us_of(policy->ttr_ms);
+    if (policy->max_retries != BIDE_NO_DEFAULT &&
+        (options->max_retries == BIDE_NO_RETRY_LIMIT ||
+         (fallback && options->max_retries != BIDE_NO_DEFAULT)))
+        image->max_retries = policy->max_retries == BIDE_UNLIMITED ? BIDE_NO_RETRY_LIMIT
+                                                                   : (int32_t)policy->max_retries;
+    if (options->backoff_base_ms == 0)
+        image->backoff_base = us_of(policy->backoff_base_ms);
+    if (options->backoff_max_ms == 0)
+        image->backoff_max = us_of(policy->backoff_max_ms);
+    if (options->retain_ms == 0)
+        image->retain = us_of(policy->retain_ms);
+    if (policy->expires_in_ms != 0 && options->expires_at_ms == 0)
+        image->expires_at = expiry_after(core, us_of(policy->expires_in_ms));
+    spec->plain = false;
 }
 
 /* ---- inserting ---- */
@@ -149,9 +179,10 @@ static int build_and_insert(struct core *core, const struct job_spec *spec, stru
     return BIDE_OK;
 }
 
-/* The checks that precede the creation of the topic. *topic is NULL if it does not exist. */
-static int check_put(struct core *core, bide_op *op, const struct job_spec *spec,
-                     struct topic **topic, struct job **holder, uint64_t *id)
+/* The checks that precede the creation of the topic; *topic is NULL if it does not exist. Applies
+ * its defaults otherwise. */
+static int check_put(struct core *core, bide_op *op, struct job_spec *spec, struct topic **topic,
+                     struct job **holder, uint64_t *id)
 {
     assert(spec->topic.size > 0);
     int code = check_size(core, op, spec);
@@ -164,6 +195,9 @@ static int check_put(struct core *core, bide_op *op, const struct job_spec *spec
                              bide_op_name(op->kind));
 
     *topic = bi_topic_find(core, spec->topic);
+    if (*topic != NULL && (*topic)->policy != NULL && spec->options != NULL &&
+        bi_policy_settings((*topic)->policy) != NULL)
+        apply_defaults(core, bi_policy_settings((*topic)->policy), spec);
     code = find_key_holder(core, op, spec, *topic, holder, id);
     return code == BIDE_OK ? check_topic_full(core, op, spec, *topic, *holder) : code;
 }
@@ -175,7 +209,7 @@ static uint64_t cost_of(const struct job_spec *spec)
            spec->last_error.size + spec->result.size + spec->history.size;
 }
 
-static int put_spec(struct core *core, bide_op *op, const struct job_spec *spec, uint64_t *id)
+static int put_spec(struct core *core, bide_op *op, struct job_spec *spec, uint64_t *id)
 {
     struct topic *topic = NULL;
     struct job *holder = NULL;
@@ -209,8 +243,11 @@ static const bide_put_options default_options = BIDE_PUT_OPTIONS_INIT;
 
 #define ADD_USE(kind, name) \
     BI_JOB_IF_PUT_##kind(used |= options->BI_JOB_MEMBER_##kind(name) ^ BI_JOB_NONE_##kind;)
-#define COPY_OPTION(kind, name) \
-    BI_JOB_IF_PUT_##kind(image->name = FIELD_IN_##kind(options->BI_JOB_MEMBER_##kind(name));)
+#define COPY_OPTION(kind, name)                                                     \
+    BI_JOB_IF_PUT_##kind(image->name =                                              \
+                             options->BI_JOB_MEMBER_##kind(name) == BIDE_NO_DEFAULT \
+                                 ? BI_JOB_NONE_##kind                               \
+                                 : FIELD_IN_##kind(options->BI_JOB_MEMBER_##kind(name));)
 
 static bool is_plain(const bide_put_options *options)
 {
@@ -247,11 +284,12 @@ static void describe(const struct core *core, const bide_put_item *item, struct 
     if (options->key.size > 0)
         spec->key = options->key;
     spec->plain = is_plain(options);
+    spec->options = options;
 
     struct bi_image *image = &spec->image;
     image->priority = options->priority;
     image->key_hold_retained = options->key_hold_retained;
-    image->ttr = options->ttr_ms == 0 ? core->limits.default_ttr : us_of(options->ttr_ms);
+    image->ttr = options->ttr_ms <= 0 ? core->limits.default_ttr : us_of(options->ttr_ms);
     BI_JOB_EXT(COPY_OPTION)
     set_schedule(core, options, image);
 }

@@ -90,6 +90,21 @@ int bi_exec_result(struct core *core, bide_op *op)
 
 /* ---- statistics ---- */
 
+static void fill_limits(const struct core *core, const struct topic *topic, bide_topic_stats *out)
+{
+    const bide_topic_policy *settings = bi_policy_settings(topic->policy);
+    int64_t until;
+    if (settings == NULL)
+        return;
+
+    out->concurrency = (uint64_t)settings->concurrency;
+    out->rate = (uint64_t)settings->rate;
+    out->rate_period_ms = settings->rate == 0 ? 0 : bi_topic_policy_period_ms(settings);
+    out->limited = bi_policy_limit(topic, &until);
+    if (until != BI_NEVER)
+        out->limit_left_ms = ms_up(until - core->now.mono);
+}
+
 static void fill_topic(const struct core *core, const struct topic *topic, bide_topic_stats *out)
 {
     memset(out, 0, sizeof(*out));
@@ -117,6 +132,9 @@ static void fill_topic(const struct core *core, const struct topic *topic, bide_
         out->pause_left_ms =
             forever ? BIDE_TIME_MAX_MS : ms_up(topic->paused_until - core->now.mono);
     }
+
+    if (topic->policy != NULL)
+        fill_limits(core, topic, out);
 }
 
 int bi_exec_topic_stats(struct core *core, bide_op *op)
@@ -127,6 +145,21 @@ int bi_exec_topic_stats(struct core *core, bide_op *op)
                              (int)op->topic_stats.topic.size,
                              (const char *)op->topic_stats.topic.data);
     fill_topic(core, topic, op->topic_stats.stats);
+    return BIDE_OK;
+}
+
+int bi_exec_topic_get(struct core *core, bide_op *op)
+{
+    const struct topic *topic = bi_topic_find(core, op->topic_get.topic);
+    const bide_topic_policy *settings = topic == NULL ? NULL : bi_policy_settings(topic->policy);
+
+    if (topic != NULL)
+        bi_journal_depend_on_policy(core, topic);
+    if (settings != NULL)
+        *op->topic_get.policy = *settings;
+    else
+        bi_topic_policy_clear(op->topic_get.policy);
+    bi_policy_in_force(core, topic, op->topic_get.in_force);
     return BIDE_OK;
 }
 

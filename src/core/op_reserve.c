@@ -396,6 +396,32 @@ int bi_exec_finish_and_reserve(struct core *core, bide_op *op)
     return code;
 }
 
+/* A job by id is reserved from a paused topic, but not beyond the limits of its policy. */
+static int check_limits(struct core *core, bide_op *op, const struct topic *topic)
+{
+    int64_t until;
+    bide_limit limit = bi_policy_limit(topic, &until);
+    if (limit == BIDE_LIMIT_NONE)
+        return BIDE_OK;
+
+    if (limit == BIDE_LIMIT_RATE)
+        return bi_core_error(
+            op, BIDE_LIMITED,
+            "reserve_job: topic %.80s is at its rate; the next job may be reserved "
+            "in %lld ms",
+            topic->name, (long long)ms_up(until - core->now.mono));
+    if (limit == BIDE_LIMIT_RECOVERY)
+        return bi_core_error(op, BIDE_LIMITED,
+                             "reserve_job: the reserved jobs of topic %.80s are being loaded; try "
+                             "again",
+                             topic->name);
+    return bi_core_error(op, BIDE_LIMITED,
+                         "reserve_job: %u jobs of topic %.80s are reserved, its concurrency is "
+                         "%lld",
+                         topic->lists[BIDE_STATE_RESERVED].count, topic->name,
+                         (long long)bi_policy_settings(topic->policy)->concurrency);
+}
+
 int bi_exec_reserve_job(struct core *core, bide_op *op)
 {
     if (core->closed)
@@ -409,6 +435,9 @@ int bi_exec_reserve_job(struct core *core, bide_op *op)
         return bi_core_error_reserved(op, job);
     if (job->state == BIDE_STATE_DONE)
         return bi_core_error_wrong_state(op, job);
+    int code = check_limits(core, op, topic_of(core, job));
+    if (code != BIDE_OK)
+        return code;
 
     bide_buf *holder;
     if (!bi_lease_name_holder(core, op->reserve_job.holder, &holder) ||

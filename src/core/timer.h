@@ -13,8 +13,8 @@
  * deadline fires up to one tick late. Deadlines of the wall clock, which may be set back, are not
  * in the ring; bi_core_next_deadline() rounds them up to its ticks.
  *
- * Ordering   Timers fire by (due, class, id): expiries before other ends of jobs, then topics,
- *            then waiting calls.
+ * Ordering   Timers fire by (due, class, id): expiries before other ends of jobs, then pauses of
+ *            topics, their rates, and waiting calls.
  * Ownership  Timers are part of their owners and are borrowed while set.
  * Failure    Only bi_timers_reserve() can fail. An owner reserves its entry once, when it is
  *            created; setting its timer cannot fail then, so no change of state stops half-way.
@@ -33,7 +33,13 @@
 #include <sys/queue.h>
 
 /* The class is part of the order, the kind selects the handler. */
-enum timer_class { TIMER_CLASS_EXPIRY, TIMER_CLASS_JOB, TIMER_CLASS_TOPIC, TIMER_CLASS_WAITER };
+enum timer_class {
+    TIMER_CLASS_EXPIRY,
+    TIMER_CLASS_JOB,
+    TIMER_CLASS_TOPIC,
+    TIMER_CLASS_RATE,
+    TIMER_CLASS_WAITER
+};
 
 struct timer {
     int64_t due;

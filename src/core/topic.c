@@ -374,7 +374,8 @@ bool bi_topic_is_in_use(const struct topic *topic)
 {
     /* undo: a journal entry refers to the topic. serve.set: the topic is in core->serving. */
     return topic->members > 0 || topic->line.count > 0 || topic->references > 0 ||
-           topic->pins > 0 || topic->paused_until != 0 || topic->undo != 0 || topic->serve.set;
+           topic->pins > 0 || topic->paused_until != 0 || topic->undo != 0 || topic->serve.set ||
+           bi_policy_settings(topic->policy) != NULL;
 }
 
 void bi_topic_cleanup(struct core *core, struct topic *topic)
@@ -401,6 +402,7 @@ void bi_topic_destroy(struct core *core, struct topic *topic)
     assert(!topic->timer_pause.set && topic->ready.count == 0 && topic->urgent == 0);
     assert(topic->line_links == 0);
     bi_timers_clear(&core->ages, &topic->age);
+    bi_policy_free(core, topic);
     remove_entry(core, topic);
     bi_hash_table_remove(&core->by_name, &names, &core->names, topic->self);
 
@@ -419,8 +421,11 @@ void bi_topics_free(struct core *core)
     struct topic_pages *pages = &core->pages;
     for (size_t i = 0; i < pages->count; i++) {
         struct topic_page *page = pages->all[i].page;
-        for (uint32_t at = 0; at < page->count; at++)
-            free_heaps(core, topic_at(core, page->entries[at].topic));
+        for (uint32_t at = 0; at < page->count; at++) {
+            struct topic *topic = topic_at(core, page->entries[at].topic);
+            bi_policy_free(core, topic);
+            free_heaps(core, topic);
+        }
         bi_alloc_free(&core->alloc, page);
     }
 
@@ -634,4 +639,11 @@ uint64_t bi_topic_live_count(const struct topic *topic)
 {
     return (uint64_t)topic->lists[BIDE_STATE_DELAYED].count + topic->lists[BIDE_STATE_READY].count +
            topic->lists[BIDE_STATE_RESERVED].count + topic->lists[BIDE_STATE_BURIED].count;
+}
+
+uint64_t bi_topic_max_jobs(const struct core *core, const struct topic *topic)
+{
+    const bide_topic_policy *settings = bi_policy_settings(topic->policy);
+    return settings != NULL && settings->max_jobs != 0 ? (uint64_t)settings->max_jobs
+                                                       : core->limits.max_jobs_per_topic;
 }

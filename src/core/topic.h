@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * topic - a named queue: its jobs by state, its waiting calls, its pause and its counters.
+ * topic - a named queue: its jobs by state, its waiting calls, its pause, its policy and its
+ * counters.
  *
  * Ready jobs are in a heap by (priority, id), delayed jobs in a heap by (due, id), one for each
  * clock. Every job is also in the list of its state, in order of entry: the oldest ready job, the
@@ -8,7 +9,7 @@
  *
  * Ordering   Topics are listed by serial, which is the order of their creation.
  * Ownership  The core creates a topic when an op first needs it, and destroys it when it has no
- *            member, waiting call, reference, pin, pause or journal entry left.
+ *            member, waiting call, reference, pin, pause, policy or journal entry left.
  * Failure    Creating a topic, reserving room and beginning a kick can fail; the topic is then
  *            unchanged. Members enter and leave without allocating.
  */
@@ -16,6 +17,7 @@
 #define BI_TOPIC_H
 
 #include "core/job.h"
+#include "core/policy.h"
 #include "core/waiter.h"
 
 struct ready_entry {
@@ -93,11 +95,14 @@ struct topic {
     /* While finish_and_put prepares its changes, else 0: jobs that they add, and journal entries. */
     int32_t step_jobs;
     uint32_t step_entries;
-    uint64_t fair_turn;   /* the last fair reserve that took a job from it */
-    int64_t paused_until; /* boot-time clock; 0: not paused; BI_NEVER: until resumed */
-    int64_t pause;        /* requested duration; for display only */
-    uint32_t undo;        /* the journal's newest entry for the pause; 0: none */
-    uint64_t changed;     /* the last batch that changed a job which existed before */
+    uint64_t fair_turn;    /* the last fair reserve that took a job from it */
+    int64_t paused_until;  /* boot-time clock; 0: not paused; BI_NEVER: until resumed */
+    int64_t pause;         /* requested duration; for display only */
+    struct policy *policy; /* NULL: it never had one */
+    uint64_t policy_batch; /* the last batch that changed the policy */
+    uint32_t undo;         /* the journal's newest entry for pause and policy; 0: none */
+    uint8_t limited;       /* LIMITED_*: why reserves skip the topic, apart from a pause */
+    uint64_t changed;      /* the last batch that changed a job which existed before */
     bide_counters total;
     uint8_t name_size;
     char name[BIDE_TOPIC_MAX + 1];
@@ -117,7 +122,8 @@ int bi_topic_get(struct core *core, bide_slice name, uint64_t max, struct topic 
  * False when out of memory. */
 bool bi_topic_reserve(struct core *core, struct topic *topic, uint32_t count);
 
-/* True if something needs the topic: a member, a call, a reference, a pin, a pause, the journal. */
+/* True if something needs the topic: a member, a call, a reference, a pin, a pause, a policy, the
+ * journal. */
 bool bi_topic_is_in_use(const struct topic *topic);
 
 /* Destroys the topic if it is not in use and the option topic_cleanup is on. */
@@ -141,7 +147,7 @@ struct topic *bi_topic_at_or_after(const struct core *core, uint64_t serial);
 
 static inline bool bi_topic_is_open(const struct topic *topic)
 {
-    return topic->paused_until == 0 && topic->ready.count > 0;
+    return topic->paused_until == 0 && topic->limited == 0 && topic->ready.count > 0;
 }
 
 /* Return the heap in which a delayed job is to be inserted, and the heap that contains it (NULL:
@@ -177,5 +183,9 @@ void bi_topic_set_pause(struct core *core, struct topic *topic, int64_t until);
 
 /* Number of jobs that count for max_jobs_per_topic: all but results. */
 uint64_t bi_topic_live_count(const struct topic *topic);
+
+/* The most of them that the topic may have, by its policy or else by max_jobs_per_topic; 0: no
+ * limit. */
+uint64_t bi_topic_max_jobs(const struct core *core, const struct topic *topic);
 
 #endif

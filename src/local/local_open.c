@@ -108,14 +108,18 @@ static int make_core(struct local *local, char *error)
     return BIDE_ENOMEM;
 }
 
-static int load_pause(void *ctx, const struct bi_record *record, const char *damage)
+static int load_topic(void *ctx, const struct bi_record *record, const char *damage)
 {
     struct local *local = ctx;
     (void)damage;
-    int code = bi_load_pause(local->core, &record->image, bi_local_now(local));
-    if (code == BIDE_EINVAL)
+    bool pause = record->image.body == NULL;
+    int code = bi_load_topic(local->core, &record->image, bi_local_now(local));
+    if (code == BIDE_EINVAL && pause)
         bi_log(&local->context.log, BIDE_LOG_WARN, "a pause of no topic is left out");
-    /* An invalid pause does not fail the open. */
+    else if (code == BIDE_EINVAL)
+        bi_log(&local->context.log, BIDE_LOG_WARN,
+               "the policy of topic %s is invalid and left out; set it again", record->image.topic);
+    /* An invalid row does not fail the open. */
     return code == BIDE_EINVAL ? BIDE_OK : code;
 }
 
@@ -261,9 +265,10 @@ int bi_local_open(const struct backend_context *context, const struct backend_op
     init_local(local, context, ops, store);
     int code = make_core(local, error);
 
-    /* Pauses are loaded before anything is served: a paused topic must not deliver a job. */
+    /* Pauses and policies are loaded before anything is served: a paused topic must not deliver a
+     * job. */
     if (code == BIDE_OK && local->persistent)
-        code = store->ops->scan_pauses(store, load_pause, local, error);
+        code = store->ops->scan_topics(store, load_topic, local, error);
     if (code == BIDE_OK)
         code = start_threads(local, error);
     if (code != BIDE_OK) {

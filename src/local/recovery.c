@@ -115,8 +115,7 @@ static bool needs_full_recovery(const struct local *local, const bide_op *op)
 {
     const struct op_row *row = bi_op_row(op);
     /* A limit counts all jobs: also those that are not loaded. */
-    bool limited =
-        (row->flags & OP_INSERTS_JOBS) != 0 && local->context.options.max_jobs_per_topic != 0;
+    bool limited = (row->flags & OP_INSERTS_JOBS) != 0 && bi_load_has_job_limits(local->core);
 
     /* So does max_memory, once the stored jobs are counted. Before, there may be one for each id
      * that was ever assigned. */

@@ -257,7 +257,7 @@ int bi_store_verify_batch(struct local *local, const struct bi_batch *batch, cha
     int code = BIDE_OK;
 
     for (size_t i = 0; code == BIDE_OK && i < batch->count; i++) {
-        if (batch->records[i].kind != BI_PAUSE)
+        if (batch->records[i].kind != BI_TOPIC)
             ids[count++] = batch->records[i].image.id;
 
         if (count == SLICE_ROWS || i + 1 == batch->count) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * enum_names - the names and texts of codes, states, events, failures and phases.
+ * enum_names - the names and texts of codes, states, events, failures, limits and phases.
  */
 #include <bide/bide.h>
 
@@ -54,6 +54,12 @@ const char *bide_failure_name(bide_failure_kind kind)
     static const char *const names[BIDE_FAILURE_KINDS] = {"failed", "buried", "timed_out",
                                                           "disconnected", "restarted"};
     return (unsigned)kind < BIDE_FAILURE_KINDS ? names[kind] : "?";
+}
+
+const char *bide_limit_name(bide_limit limit)
+{
+    static const char *const names[] = {"none", "concurrency", "rate", "recovery"};
+    return (unsigned)limit < sizeof(names) / sizeof(names[0]) ? names[limit] : "?";
 }
 
 const char *bide_phase_name(bide_phase phase)

@@ -24,7 +24,8 @@
  *
  * Ordering   The encoding of a job is BASE, BODY, SCHEDULE, TIMES, COUNTERS, TEXTS, FLAGS, EXT, LOG,
  *            LEASE. A new field goes to the end of EXT, and 0 in it must mean what its absence means.
- *            Once LOG is released, it goes to a list behind LEASE instead.
+ *            Once LOG and fallbacks (of a put) are released, it goes to a list behind them and LEASE
+ *            instead.
  */
 #ifndef BI_JOB_FIELDS_H
 #define BI_JOB_FIELDS_H
@@ -111,7 +112,7 @@
 #define BI_JOB_IMAGE_BUFS(X) BI_JOB_STORED_TEXTS(X) BI_JOB_LOG(X)
 /* clang-format on */
 
-BI_SIZED_STRUCT_ENDS_WITH(bide_put_options, retain_ms);
+BI_SIZED_STRUCT_ENDS_WITH(bide_put_options, fallbacks);
 
 /* Of EXT: code for the members of bide_put_options only. */
 #define BI_JOB_IF_PUT_RETRIES(...)   __VA_ARGS__

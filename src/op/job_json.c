@@ -3,6 +3,7 @@
 
 #include "op/job_fields.h"
 #include "op/op_table.h"
+#include "op/topic_policy.h"
 #include "util/base64.h"
 
 #include <assert.h>
@@ -151,6 +152,36 @@ static bool write_group(json_t *object, const char *name, const struct stat_fiel
                                finish_object(group, write_stats(group, fields, count, from))) == 0;
 }
 
+static const struct stat_field limit_fields[] = {
+    STAT(topic_stats, concurrency),
+    STAT(topic_stats, rate),
+    STAT(topic_stats, rate_period_ms),
+    STAT(topic_stats, limit_left_ms),
+};
+
+/* Only of a topic that has a limit. */
+static bool write_limits(json_t *object, const bide_topic_stats *topic)
+{
+    return (topic->concurrency == 0 && topic->rate == 0) ||
+           (write_stats(object, STATS(limit_fields), topic) &&
+            json_object_set_new(object, "limited", json_string(bide_limit_name(topic->limited))) ==
+                0);
+}
+
+json_t *bi_job_json_encode_policy(const bide_topic_policy *policy)
+{
+    json_t *object = json_object();
+    bool ok = object != NULL;
+    for (size_t i = 0; ok && i < BI_TOPIC_POLICY_FIELDS; i++) {
+        const struct policy_field *field = &bi_topic_policy_fields[i];
+        int64_t value = bi_topic_policy_get(policy, field);
+        if (value != field->none)
+            ok =
+                json_object_set_new(object, field->name, json_integer(value < 0 ? -1 : value)) == 0;
+    }
+    return finish_object(object, ok);
+}
+
 json_t *bi_job_json_encode_topic(const bide_topic_stats *topic)
 {
     json_t *object = json_object();
@@ -160,7 +191,7 @@ json_t *bi_job_json_encode_topic(const bide_topic_stats *topic)
               write_group(object, "total", STATS(bi_job_json_counters), &topic->total) &&
               write_stats(object, STATS(topic_fields), topic) &&
               json_object_set_new(object, "paused", json_boolean(topic->paused)) == 0 &&
-              write_stats(object, STATS(pause_fields), topic);
+              write_stats(object, STATS(pause_fields), topic) && write_limits(object, topic);
     return finish_object(object, ok);
 }
 

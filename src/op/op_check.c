@@ -4,6 +4,7 @@
 #include "op/job_fields.h"
 #include "op/op_codec_field.h"
 #include "op/op_result.h"
+#include "op/topic_policy.h"
 #include "util/sized_struct.h"
 
 #include <assert.h>
@@ -304,8 +305,9 @@ static int read_other_options(bide_op *op, const bide_put_options *options, bide
 #define CHECK_COUNT(what, value)
 #define CHECK_DURATION(what, value)  TRY(bi_op_check_duration(op, what, &(value)));
 #define CHECK_TIMESTAMP(what, value) TRY(check_user_time(op, what, value));
-#define CHECK_OPTION(kind, name) \
-    BI_JOB_IF_PUT_##kind(CHECK_##kind(BI_JOB_NAME(kind, name), options->BI_JOB_MEMBER_##kind(name)))
+#define CHECK_OPTION(kind, name)                                                                   \
+    BI_JOB_IF_PUT_##kind(if (options->BI_JOB_MEMBER_##kind(name) != BIDE_NO_DEFAULT) CHECK_##kind( \
+        BI_JOB_NAME(kind, name), options->BI_JOB_MEMBER_##kind(name)))
 
 static int check_put_options(bide_op *op, const bide_put_options *options)
 {
@@ -323,8 +325,11 @@ static int check_put_options(bide_op *op, const bide_put_options *options)
 
     TRY(bi_op_check_duration(op, "delay_ms", &options->delay_ms));
     TRY(check_user_time(op, "run_at_ms", options->run_at_ms));
-    TRY(bi_op_check_duration(op, "ttr_ms", &options->ttr_ms));
+    if (options->ttr_ms != BIDE_NO_DEFAULT)
+        TRY(bi_op_check_duration(op, "ttr_ms", &options->ttr_ms));
     BI_JOB_EXT(CHECK_OPTION)
+    if ((options->fallbacks & ~(uint64_t)BIDE_FALLBACK_RETRIES) != 0)
+        return invalid(op, "fallbacks has a bit that this version of the library does not know");
     return bi_op_check_key(op, "the key", &options->key);
 }
 
@@ -549,6 +554,28 @@ int bi_op_check_topic_ref(const bide_options *options, bide_op *op)
     (void)options;
     if (op->topic.delta != 1 && op->topic.delta != -1)
         return invalid(op, "delta is %d; +1 or -1", op->topic.delta);
+    return BIDE_OK;
+}
+
+int bi_op_check_topic_set(const bide_options *options, bide_op *op)
+{
+    (void)options;
+    for (size_t i = 0; i < BI_TOPIC_POLICY_FIELDS; i++) {
+        const struct policy_field *field = &bi_topic_policy_fields[i];
+        int64_t value = bi_topic_policy_get(&op->topic_set.policy, field);
+        if (value != BIDE_KEEP && value != BIDE_NO_DEFAULT &&
+            (value < field->least || value > field->most))
+            return invalid(op,
+                           "%s is %lld; %lld to %lld are allowed, or BIDE_KEEP, or "
+                           "BIDE_NO_DEFAULT to clear it",
+                           field->name, (long long)value,
+                           field->least < 0 ? 0 : (long long)field->least, (long long)field->most);
+    }
+
+    for (size_t i = 0; i < sizeof(op->topic_set.policy.room_) / sizeof(uint64_t); i++)
+        if (op->topic_set.policy.room_[i] != 0)
+            return invalid(op,
+                           "the policy has members that this version of the library does not know");
     return BIDE_OK;
 }
 

@@ -11,6 +11,7 @@
 #include "op/job_fields.h"
 #include "op/op_args.h"
 #include "op/op_codec_field.h"
+#include "op/topic_policy.h"
 
 #include <assert.h>
 
@@ -126,7 +127,7 @@ enum { BI_JOB_COUNTERS(JOB_INDEX) COUNTER_COUNT };
 #define STRUCT bide_put_options
 LAYOUT(options, .has_size_member = true, FIELDS(
     U32(priority), ENUM(conflict), I64(delay_ms), I64(run_at_ms), I64(ttr_ms), SLICE(key),
-    FLAG(key_hold_retained), BI_JOB_EXT(JOB_OPTION)));
+    FLAG(key_hold_retained), BI_JOB_EXT(JOB_OPTION) U64(fallbacks)));
 #undef STRUCT
 
 #define STRUCT bide_job
@@ -154,7 +155,13 @@ LAYOUT(counters, FIELDS(U64S(puts, pauses, 14)));
 #define STRUCT bide_topic_stats
 LAYOUT(topic_stats, FIELDS(
     TOPIC(name), INNER(jobs, counts), INNER(total, counters), U64(waiting), U64(references),
-    I64(oldest_ready_age_ms), FLAG(paused), I64(pause_left_ms), I64(pause_ms)));
+    I64(oldest_ready_age_ms), FLAG(paused), I64(pause_left_ms), I64(pause_ms),
+    U64(concurrency), U64(rate), I64(rate_period_ms), I64(limit_left_ms), ENUM(limited)));
+#undef STRUCT
+
+#define STRUCT bide_topic_policy
+#define POLICY_FIELD(name, least, most) I64(name),
+LAYOUT(policy, FIELDS(BI_TOPIC_POLICY(POLICY_FIELD)));
 #undef STRUCT
 
 #define STRUCT bide_stats
@@ -386,6 +393,17 @@ static void undo_list(bide_op *op)
     FLAGS(OP_ADMIN), TOPIC_ARGS(CHANGED_TOPIC)
 #define ROW_RESUME \
     RULES(RULE(topic, NULL, topic.topic)), FLAGS(OP_NEEDS_RECOVERY | OP_ADMIN), TOPIC_ARGS(CHANGED_TOPIC)
+#define ROW_TOPIC_SET \
+    RULES(RULE(topic, NULL, topic_set.topic)), CHECK(topic_set), FLAGS(OP_ADMIN), \
+    ARGS(CHANGED_TOPIC(topic_set.topic), INNER(topic_set.policy, policy))
+/* Its topic as one that it changes: it does not overtake such an op that waits. */
+#define ROW_TOPIC_GET \
+    RULES(RULE(topic, NULL, topic_get.topic), RULE(pointer, "policy", topic_get.policy), \
+          RULE(pointer, "in_force", topic_get.in_force)), \
+    FLAGS(OP_REPEATABLE), \
+    ARGS(CHANGED_TOPIC(topic_get.topic), SPACE(topic_get.policy, policy), \
+         SPACE(topic_get.in_force, policy)), \
+    OK(ONE(topic_get.policy, policy), ONE(topic_get.in_force, policy))
 /* A reference changes nothing that the order of ops depends on. */
 #define ROW_TOPIC_REF \
     RULES(RULE(topic, NULL, topic.topic)), CHECK(topic_ref), FLAGS(OP_IMMEDIATE), TOPIC_ARGS(SLICE)

@@ -428,6 +428,29 @@ int bide_topic_get_stats(bide *queue, const char *topic, bide_topic_stats *stats
     return RUN(queue, op, TOPIC_STATS, topic_stats, .topic = text(topic), .stats = stats);
 }
 
+int bide_topic_set(bide *queue, const char *topic, const bide_topic_policy *changes)
+{
+    bide_op op;
+    bi_last_error_clear();
+    if (changes == NULL)
+        return bi_last_error_set(BIDE_EINVAL, "topic_set: changes is NULL");
+    return RUN(queue, op, TOPIC_SET, topic_set, .topic = text(topic), .policy = *changes);
+}
+
+int bide_topic_get(bide *queue, const char *topic, bide_topic_policy *policy,
+                   bide_topic_policy *in_force)
+{
+    bide_op op;
+    bide_topic_policy set, applied;
+    int code = RUN(queue, op, TOPIC_GET, topic_get, .topic = text(topic), .policy = &set,
+                   .in_force = &applied);
+    if (code == BIDE_OK) {
+        SET_OUT(policy, set);
+        SET_OUT(in_force, applied);
+    }
+    return code;
+}
+
 int bide_ping(bide *queue)
 {
     bide_op op;

@@ -134,13 +134,13 @@ static int sqlite_start(struct store *store, struct store_start *start, char *er
     return BIDE_OK;
 }
 
-/* Returns NULL, or the damage of the row; the topic is empty then. A damaged name must not be
- * cut to the maximum length or at a zero byte: the rest could be the name of another topic. */
-static const char *read_pause(sqlite3_stmt *stmt, struct bi_image *image)
+/* Reads the first column. Returns NULL, or the damage of the row; the topic is empty then. A damaged
+ * name must not be cut to the maximum length or at a zero byte: the rest could be the name of
+ * another topic. */
+static const char *read_topic(sqlite3_stmt *stmt, struct bi_image *image)
 {
     const char *topic = (const char *)sqlite3_column_text(stmt, 0);
     size_t size = (size_t)sqlite3_column_bytes(stmt, 0);
-    image->due = sqlite3_column_int64(stmt, 1);
 
     if (topic == NULL || size > BIDE_TOPIC_MAX || strlen(topic) != size)
         return "the topic is no name";
@@ -148,9 +148,19 @@ static const char *read_pause(sqlite3_stmt *stmt, struct bi_image *image)
     return NULL;
 }
 
-static int sqlite_scan_pauses(struct store *store, store_visit visit, void *ctx, char *error)
+/* Visits a record whose topic was read. A column that SQLite could not allocate looks empty: that is
+ * no damage. Returns SQLITE_ROW, or an error of SQLite. */
+static int visit_topic(const struct sqlite *sqlite, const struct bi_record *record,
+                       const char *damage, store_visit visit, void *ctx, int *status)
 {
-    struct sqlite *sqlite = sqlite_of(store);
+    if (damage != NULL && (sqlite3_errcode(sqlite->writer.db) & 0xff) == SQLITE_NOMEM)
+        return SQLITE_NOMEM;
+    *status = visit(ctx, record, damage);
+    return SQLITE_ROW;
+}
+
+static int scan_pauses(struct sqlite *sqlite, store_visit visit, void *ctx, char *error)
+{
     int64_t now = bi_clock_wall();
     bool ended = false;
     sqlite3_stmt *stmt = bi_sqlite_statement(&sqlite->writer, ST_PAUSES);
@@ -158,16 +168,13 @@ static int sqlite_scan_pauses(struct store *store, store_visit visit, void *ctx,
     int status = BIDE_OK;
 
     while (status == BIDE_OK && code == SQLITE_ROW && (code = sqlite3_step(stmt)) == SQLITE_ROW) {
-        struct bi_record record = {.kind = BI_PAUSE};
-        const char *damage = read_pause(stmt, &record.image);
+        struct bi_record record = {.kind = BI_TOPIC};
+        const char *damage = read_topic(stmt, &record.image);
+        record.image.due = sqlite3_column_int64(stmt, 1);
         ended |= record.image.due <= now;
         if (record.image.due > now)
             bi_sqlite_track_pause(sqlite, record.image.due);
-        /* A column that SQLite could not allocate looks empty: that is no damage. */
-        if (damage != NULL && (sqlite3_errcode(sqlite->writer.db) & 0xff) == SQLITE_NOMEM)
-            code = SQLITE_NOMEM;
-        else
-            status = visit(ctx, &record, damage);
+        code = visit_topic(sqlite, &record, damage, visit, ctx, &status);
     }
 
     if (code != SQLITE_ROW && code != SQLITE_DONE)
@@ -182,6 +189,45 @@ static int sqlite_scan_pauses(struct store *store, store_visit visit, void *ctx,
         bi_sqlite_unblock_sigxfsz(&guard);
     }
     return status;
+}
+
+static int out_of_memory(char *error)
+{
+    bi_text_copy(error, bide_code_text(BIDE_ENOMEM));
+    return BIDE_ENOMEM;
+}
+
+static int scan_policies(struct sqlite *sqlite, store_visit visit, void *ctx, char *error)
+{
+    sqlite3_stmt *stmt = bi_sqlite_statement(&sqlite->writer, ST_POLICIES);
+    int code = stmt == NULL ? SQLITE_ERROR : SQLITE_ROW;
+    int status = BIDE_OK;
+
+    while (status == BIDE_OK && code == SQLITE_ROW && (code = sqlite3_step(stmt)) == SQLITE_ROW) {
+        struct bi_record record = {.kind = BI_TOPIC};
+        bide_topic_policy policy;
+        const char *damage = read_topic(stmt, &record.image);
+
+        bi_sqlite_read_policy(stmt, &policy);
+        record.image.body = bide_buf_new(&policy, sizeof(policy));
+        if (record.image.body != NULL)
+            code = visit_topic(sqlite, &record, damage, visit, ctx, &status);
+        else
+            status = out_of_memory(error);
+        bi_image_unref(&record.image);
+    }
+
+    if (code != SQLITE_ROW && code != SQLITE_DONE)
+        status = bi_sqlite_set_error(sqlite, &sqlite->writer, "open", error);
+    sqlite3_reset(stmt);
+    return status;
+}
+
+static int sqlite_scan_topics(struct store *store, store_visit visit, void *ctx, char *error)
+{
+    struct sqlite *sqlite = sqlite_of(store);
+    int status = scan_pauses(sqlite, visit, ctx, error);
+    return status == BIDE_OK ? scan_policies(sqlite, visit, ctx, error) : status;
 }
 
 /* ---- close ---- */
@@ -231,7 +277,7 @@ static const struct store_ops sqlite_ops = {
     .name = "sqlite",
     .persistent = true,
     .start = sqlite_start,
-    .scan_pauses = sqlite_scan_pauses,
+    .scan_topics = sqlite_scan_topics,
     .commit = bi_sqlite_commit,
     .maintain = bi_sqlite_maintain,
     .quarantine = bi_sqlite_quarantine,

@@ -40,6 +40,10 @@ enum statement {
     ST_RESUME,
     ST_PAUSE_GET,
     ST_PAUSES,
+    ST_POLICY,
+    ST_POLICY_CLEAR,
+    ST_POLICY_GET,
+    ST_POLICIES,
     ST_META_SET,
     ST_META_GET,
     ST_MAX_ID,
@@ -202,6 +206,9 @@ extern const char *const bi_sqlite_sql[ST_COUNT];
 int bi_sqlite_write_record(struct connection *writer, const struct bi_record *record);
 /* Whether the file holds what the record says: 1, 0, or -1 if it cannot be read. */
 int bi_sqlite_record_is_stored(struct connection *writer, const struct bi_record *record);
+
+/* Reads the policy of a row of ST_POLICIES or ST_POLICY_GET. */
+void bi_sqlite_read_policy(sqlite3_stmt *row, bide_topic_policy *policy);
 
 /* Reads the current row of a statement (ST_SCAN, ST_FETCH) and visits it. */
 int bi_sqlite_visit_row(sqlite3_stmt *row, store_visit visit, void *ctx);

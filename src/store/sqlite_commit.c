@@ -94,7 +94,7 @@ static int write_batch(struct sqlite *sqlite, const struct bi_batch *batch)
             return SQLITE_INTERRUPT;
 
         code = bi_sqlite_write_record(writer, &batch->records[i]);
-        if (batch->records[i].kind == BI_PAUSE)
+        if (batch->records[i].kind == BI_TOPIC && batch->records[i].image.due != 0)
             bi_sqlite_track_pause(sqlite, batch->records[i].image.due);
     }
 

@@ -11,6 +11,7 @@
 #include "store/sqlite.h"
 
 #include "op/job_fields.h"
+#include "op/topic_policy.h"
 #include "util/alloc.h"
 #include "util/hash.h"
 
@@ -69,6 +70,9 @@ static_assert(AT_id + 1 == 1 && AT_topic + 1 == 2 && AT_key + 1 == 13,
 #define PLACEHOLDERS_BASE       "?,?" BASE_COLUMNS(PLACEHOLDER) BODY_COLUMNS(PLACEHOLDER)
 #define PLACEHOLDERS            PLACEHOLDERS_BASE ",?" EXT_COLUMNS(PLACEHOLDER)
 
+#define POLICY_NAME(name, least, most)        "," #name
+#define POLICY_PLACEHOLDER(name, least, most) ",?"
+
 /* In the column flags. */
 enum {
     ROW_STARTED = 1,
@@ -94,6 +98,11 @@ const char *const bi_sqlite_sql[ST_COUNT] = {
     [ST_RESUME] = "DELETE FROM pause WHERE topic=?",
     [ST_PAUSE_GET] = "SELECT until FROM pause WHERE topic=?",
     [ST_PAUSES] = "SELECT topic,until FROM pause",
+    [ST_POLICY] = "INSERT OR REPLACE INTO policy(topic" BI_TOPIC_POLICY(
+        POLICY_NAME) ") VALUES(?" BI_TOPIC_POLICY(POLICY_PLACEHOLDER) ")",
+    [ST_POLICY_CLEAR] = "DELETE FROM policy WHERE topic=?",
+    [ST_POLICY_GET] = "SELECT topic" BI_TOPIC_POLICY(POLICY_NAME) " FROM policy WHERE topic=?",
+    [ST_POLICIES] = "SELECT topic" BI_TOPIC_POLICY(POLICY_NAME) " FROM policy",
     [ST_META_SET] = "INSERT OR REPLACE INTO meta(name,value) VALUES(?,?)",
     [ST_META_GET] = "SELECT value FROM meta WHERE name=?",
     [ST_MAX_ID] =
@@ -230,17 +239,39 @@ static int run_with_id(struct connection *writer, enum statement which, uint64_t
     return bi_sqlite_run(stmt);
 }
 
+static int write_pause(struct connection *writer, const struct bi_image *image)
+{
+    sqlite3_stmt *stmt = bi_sqlite_statement(writer, image->due == 0 ? ST_RESUME : ST_PAUSE);
+    sqlite3_bind_text(stmt, 1, image->topic, -1, SQLITE_STATIC);
+    if (image->due != 0)
+        sqlite3_bind_int64(stmt, 2, image->due);
+    return bi_sqlite_run(stmt);
+}
+
+static int write_policy(struct connection *writer, const struct bi_image *image)
+{
+    const bide_topic_policy *policy = bide_buf_data(image->body);
+    sqlite3_stmt *stmt = bi_sqlite_statement(writer, policy == NULL ? ST_POLICY_CLEAR : ST_POLICY);
+    sqlite3_bind_text(stmt, 1, image->topic, -1, SQLITE_STATIC);
+    for (int i = 0; policy != NULL && i < BI_TOPIC_POLICY_FIELDS; i++) {
+        const struct policy_field *field = &bi_topic_policy_fields[i];
+        int64_t value = bi_topic_policy_get(policy, field);
+        if (value == field->none)
+            sqlite3_bind_null(stmt, i + 2);
+        else
+            sqlite3_bind_int64(stmt, i + 2, value);
+    }
+    return bi_sqlite_run(stmt);
+}
+
 int bi_sqlite_write_record(struct connection *writer, const struct bi_record *record)
 {
     const struct bi_image *image = &record->image;
 
-    if (record->kind == BI_PAUSE) {
+    if (record->kind == BI_TOPIC) {
         assert(image->topic[0] != 0);
-        sqlite3_stmt *stmt = bi_sqlite_statement(writer, image->due == 0 ? ST_RESUME : ST_PAUSE);
-        sqlite3_bind_text(stmt, 1, image->topic, -1, SQLITE_STATIC);
-        if (image->due != 0)
-            sqlite3_bind_int64(stmt, 2, image->due);
-        return bi_sqlite_run(stmt);
+        int written = write_pause(writer, image);
+        return written == SQLITE_DONE ? write_policy(writer, image) : written;
     }
 
     if (record->kind != BI_REMOVE)
@@ -486,7 +517,7 @@ static bool equal_images(const struct bi_image *a, const struct bi_image *b)
 /* Returns 1, 0, or -1 if the file cannot be read. */
 static int job_is_stored(struct connection *writer, const struct bi_record *record)
 {
-    assert(record->kind != BI_PAUSE);
+    assert(record->kind != BI_TOPIC);
     sqlite3_stmt *row = bi_sqlite_statement(writer, ST_FETCH);
     if (row == NULL)
         return -1;
@@ -524,8 +555,42 @@ static int pause_is_stored(struct connection *writer, const struct bi_image *ima
     return code == SQLITE_ROW || code == SQLITE_DONE ? until == image->due : -1;
 }
 
+void bi_sqlite_read_policy(sqlite3_stmt *row, bide_topic_policy *policy)
+{
+    bi_topic_policy_clear(policy);
+    for (int i = 0; i < BI_TOPIC_POLICY_FIELDS; i++)
+        if (sqlite3_column_type(row, i + 1) != SQLITE_NULL)
+            bi_topic_policy_put(policy, &bi_topic_policy_fields[i],
+                                sqlite3_column_int64(row, i + 1));
+}
+
+static int policy_is_stored(struct connection *writer, const struct bi_image *image)
+{
+    const bide_topic_policy *policy = bide_buf_data(image->body);
+    bide_topic_policy stored;
+    sqlite3_stmt *row = bi_sqlite_statement(writer, ST_POLICY_GET);
+    if (row == NULL)
+        return -1;
+
+    sqlite3_bind_text(row, 1, image->topic, -1, SQLITE_STATIC);
+    int code = sqlite3_step(row);
+    if (code == SQLITE_ROW)
+        bi_sqlite_read_policy(row, &stored);
+    sqlite3_reset(row);
+
+    if (code == SQLITE_DONE)
+        return policy == NULL;
+    return code != SQLITE_ROW ? -1 : policy != NULL && bi_topic_policy_equal(policy, &stored);
+}
+
+static int topic_is_stored(struct connection *writer, const struct bi_image *image)
+{
+    int is_stored = pause_is_stored(writer, image);
+    return is_stored == 1 ? policy_is_stored(writer, image) : is_stored;
+}
+
 int bi_sqlite_record_is_stored(struct connection *writer, const struct bi_record *record)
 {
-    return record->kind == BI_PAUSE ? pause_is_stored(writer, &record->image)
+    return record->kind == BI_TOPIC ? topic_is_stored(writer, &record->image)
                                     : job_is_stored(writer, record);
 }

@@ -76,8 +76,16 @@ static const char migration_2[] = "ALTER TABLE job ADD COLUMN token INTEGER;"
 static const char migration_3[] = "ALTER TABLE job ADD COLUMN history BLOB;"
                                   "ALTER TABLE damaged ADD COLUMN history;";
 
+/* The policy of a topic: the members of bide_topic_policy. NULL: not set. */
+static const char migration_4[] =
+    "CREATE TABLE policy("
+    "topic TEXT PRIMARY KEY, ttr_ms INTEGER, max_retries INTEGER, backoff_base_ms INTEGER,"
+    "backoff_max_ms INTEGER, retain_ms INTEGER, expires_in_ms INTEGER, max_jobs INTEGER,"
+    "concurrency INTEGER, rate INTEGER, rate_period_ms INTEGER, rate_burst INTEGER)"
+    " WITHOUT ROWID;";
+
 /* migrations[n] turns version n into version n + 1; 0 is an empty file. */
-static const char *const migrations[] = {migration_1, migration_2, migration_3};
+static const char *const migrations[] = {migration_1, migration_2, migration_3, migration_4};
 
 #define VERSION ((int)(sizeof(migrations) / sizeof(migrations[0])))
 

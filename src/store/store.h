@@ -34,7 +34,7 @@ struct store_start {
 };
 
 /*
- * Called for each stored record, jobs in the order of their ids; kind is BI_INSERT or BI_PAUSE.
+ * Called for each stored record, jobs in the order of their ids; kind is BI_INSERT or BI_TOPIC.
  *
  * damage is NULL, or what is wrong with the row; only the id of the job, or the end of the
  * pause, is set then. The text has static storage, so the visitor may retain the pointer. The
@@ -75,8 +75,9 @@ struct store_ops {
      * jobs. A failure fails the open. */
     int (*start)(struct store *store, struct store_start *start, char *error);
 
-    /* On the opening thread, before any job is served: visits every pause. */
-    int (*scan_pauses)(struct store *store, store_visit visit, void *ctx, char *error);
+    /* On the opening thread, before any job is served: visits every pause and every policy, each
+     * in a record of its own. */
+    int (*scan_topics)(struct store *store, store_visit visit, void *ctx, char *error);
 
     /*
      * On the thread that commits, without a lock; may block. BIDE_OK: the batch is stored as

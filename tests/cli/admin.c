@@ -16,6 +16,88 @@ static bool is_paused(const char *topic)
     return stats.paused;
 }
 
+/* ---- the policy of a topic ---- */
+
+static bide_topic_policy policy_of(const char *topic)
+{
+    bide_topic_policy policy;
+    bide *queue = open_test_queue();
+    OK(bide_topic_get(queue, topic, &policy, NULL));
+    OK(bide_close(queue));
+    return policy;
+}
+
+static void topic_set_changes_the_policy_and_shows_it(void)
+{
+    struct child *child = run_expect(0, "topic", "set", "email", "--concurrency", "10", "--rate",
+                                     "100/1m", "--retries", "5", "--ttr", "2m");
+    HAS(child->out, "100 per 1m, burst 100");
+    EQ(policy_of("email").concurrency, 10);
+    EQ(policy_of("email").rate, 100);
+    EQ(policy_of("email").rate_period_ms, 60000);
+    EQ(policy_of("email").max_retries, 5);
+    EQ(policy_of("email").ttr_ms, 120000);
+    run_expect(0, "topic", "set", "email", "--rate", "7/s", "--retries", "unlimited", "-t", "none");
+    EQ(policy_of("email").rate, 7);
+    EQ(policy_of("email").rate_period_ms, 1000);
+    EQ(policy_of("email").max_retries, BIDE_UNLIMITED);
+    EQ(policy_of("email").ttr_ms, 0);
+    EQ(policy_of("email").concurrency, 10);
+    json_t *shown = json_at(run_expect(0, "topic", "show", "email", "--json")->out, 0);
+    EQ(number_in(json_object_get(shown, "policy"), "concurrency"), 10);
+    EQ(number_in(json_object_get(shown, "policy"), "max_retries"), -1);
+    CHECK(json_object_get(json_object_get(shown, "policy"), "ttr_ms") == NULL);
+    EQ(number_in(json_object_get(shown, "in_force"), "rate_burst"), 7);
+    run_expect(0, "topic", "set", "email", "--concurrency", "none", "--rate", "none", "--retries",
+               "none");
+    LACKS(run_expect(0, "topics", "--names")->out, "email");
+}
+
+static void topic_shows_the_limit_that_is_reached(void)
+{
+    run_expect(0, "topic", "set", "email", "--rate", "1/1h");
+    put_job("email", "1");
+    put_job("email", "2");
+    bide *queue = open_test_queue();
+    bide_job job = {0};
+    OK(bide_reserve(queue, "email", 0, &job));
+    OK(bide_delete(queue, job.id, job.token));
+    bide_job_clear(&job);
+    EQ(bide_reserve(queue, "email", 0, &job), BIDE_TIMED_OUT);
+    OK(bide_close(queue));
+}
+
+static void invalid_policy_is_rejected(void)
+{
+    HAS(run_expect(2, "topic", "set", "email")->err, "needs a flag");
+    HAS(run_expect(2, "topic", "show", "email", "--ttr", "1m")->err, "bide topic set email");
+    HAS(run_expect(2, "topic", "change", "email")->err, "is not show or set");
+    HAS(run_expect(2, "topic", "set", "email", "--concurrency", "0")->err, "none");
+    HAS(run_expect(2, "topic", "set", "email", "--rate", "x/1m")->err, "N/PERIOD");
+    HAS(run_expect(2, "topic", "set", "email", "--rate", "1/99d")->err, "31d");
+    HAS(run_expect(2, "topic", "set", "no topic", "--ttr", "1m")->err, "is not a valid topic name");
+}
+
+static void put_takes_the_defaults_of_the_topic(void)
+{
+    bide_job job;
+    run_expect(0, "put", "email", "1");
+    run_expect(0, "topic", "set", "email", "--retries", "3", "--retain", "1h");
+    run_expect(0, "put", "email", "2");
+    run_expect(0, "put", "email", "3", "--retries", "7", "--retain", "0s");
+    run_expect(0, "put", "email", "4", "--retries", "unlimited");
+    static const int32_t want[] = {25, 3, 7, BIDE_NO_RETRY_LIMIT};
+    static const int64_t retained[] = {0, 3600000, 0, 3600000};
+    bide *queue = open_test_queue();
+    for (size_t i = 0; i < 4; i++) {
+        OK(bide_job_stats(queue, i + 1, &job));
+        EQ(job.max_retries, want[i]);
+        EQ(job.retain_ms, retained[i]);
+        bide_job_clear(&job);
+    }
+    OK(bide_close(queue));
+}
+
 /* ---- pause and resume ---- */
 
 static void a_pause_holds_until_resume(void)
@@ -340,6 +422,10 @@ static const struct test tests[] = {
     TEST(a_long_pause_has_an_end_in_every_output),
     TEST(resume_reports_whether_it_ended_a_pause),
     TEST(resume_of_a_topic_that_does_not_exist_changes_nothing),
+    TEST(topic_set_changes_the_policy_and_shows_it),
+    TEST(topic_shows_the_limit_that_is_reached),
+    TEST(invalid_policy_is_rejected),
+    TEST(put_takes_the_defaults_of_the_topic),
     TEST(nothing_is_purged_without_confirmation),
     TEST(answering_no_cancels_a_purge),
     TEST(confirmed_purge_removes_all_but_reserved_jobs),

@@ -31,12 +31,17 @@ static void a_copy_opens_and_is_equal(void)
     struct backlog *backlog = new_backlog();
     char file[LOCATION_SIZE];
     bide *queue = open_backlog(backlog);
+    bide_topic_policy policy = BIDE_TOPIC_POLICY_INIT;
+    policy.max_jobs = 1000000;
+    OK(bide_topic_set(queue, backlog->small, &policy));
     OK(bide_pause(queue, backlog->small, BIDE_FOREVER));
     OK(bide_backup(queue, new_file(file, sizeof file)));
     bide *copy = open_copy(file);
     BACKLOG_IS_WHOLE(backlog, copy);
     BACKLOG_IS_WHOLE(backlog, queue);
     CHECK(topic_of(copy, backlog->small).paused);
+    OK(bide_topic_get(copy, backlog->small, &policy, NULL));
+    EQ(policy.max_jobs, 1000000);
     for (int spot = 0; spot < BACKLOG_SPOTS; spot++)
         for (int state = BIDE_STATE_DELAYED; state < BACKLOG_KINDS; state++) {
             uint64_t id = backlog->ids[spot][state];

@@ -19,6 +19,8 @@ static void put_with_invalid_durations_is_rejected(void)
         options.delay_ms = times[i];
         CODE(PUT(sample, &options), BIDE_EINVAL);
         options.delay_ms = 0;
+        if (times[i] == BIDE_NO_DEFAULT) /* valid in the others */
+            continue;
         options.ttr_ms = times[i];
         CODE(PUT(sample, &options), BIDE_EINVAL);
         options.ttr_ms = 0;
@@ -47,6 +49,8 @@ static void put_with_invalid_timestamps_is_rejected(void)
         options.run_at_ms = moments[i];
         CODE(PUT(sample, &options), BIDE_EINVAL);
         options.run_at_ms = 0;
+        if (moments[i] == BIDE_NO_DEFAULT) /* valid there */
+            continue;
         options.expires_at_ms = moments[i];
         CODE(PUT(sample, &options), BIDE_EINVAL);
     }
@@ -72,7 +76,7 @@ static void put_with_invalid_options_is_rejected(void)
     uint64_t id;
     spoil(&id, sizeof id);
     bide_put_options options = BIDE_PUT_OPTIONS_INIT;
-    options.max_retries = -2;
+    options.max_retries = BIDE_UNLIMITED;
     CODE(PUT(sample, &options), BIDE_EINVAL);
     options.max_retries = INT32_MIN;
     CODE(PUT(sample, &options), BIDE_EINVAL);

@@ -66,6 +66,7 @@ struct slot {
     bide_slice topics[4];
     uint32_t weights[4];
     bide_topic_stats figures[4];
+    bide_topic_policy policies[2];
     bide_event events[4];
     bide_stats stats;
     bide_check_report report;
@@ -105,6 +106,7 @@ static void fill_options(bide_put_options *options)
     options->backoff_max_ms = one_in(9) ? any_number() : 2;
     options->expires_at_ms = one_in(9) ? any_number() : 0;
     options->retain_ms = one_in(4) ? any_number() : 0;
+    options->fallbacks = roll(2) + (one_in(30) ? 2 : 0);
     options->size = one_in(30) ? roll(200) : sizeof *options;
 }
 
@@ -239,6 +241,32 @@ static void ask_to_take_or_finish(struct slot *slot, bide_op *op)
     }
 }
 
+static int64_t any_setting(int64_t most)
+{
+    return one_in(3)   ? BIDE_KEEP
+           : one_in(2) ? BIDE_NO_DEFAULT
+           : one_in(9) ? any_number()
+                       : (int64_t)roll((unsigned)most);
+}
+
+static bide_topic_policy any_policy(void)
+{
+    bide_topic_policy policy = BIDE_TOPIC_POLICY_INIT;
+    policy.ttr_ms = any_setting(2000);
+    policy.max_retries = any_setting(4);
+    policy.backoff_base_ms = any_setting(9);
+    policy.backoff_max_ms = any_setting(9);
+    policy.retain_ms = any_setting(900);
+    policy.expires_in_ms = any_setting(9000);
+    policy.max_jobs = any_setting(50);
+    policy.concurrency = any_setting(6);
+    policy.rate = any_setting(2000);
+    policy.rate_period_ms = any_setting(2000);
+    policy.rate_burst = any_setting(20);
+    policy.room_[4] = one_in(90);
+    return policy;
+}
+
 static void ask_about_topics(struct slot *slot, bide_op *op)
 {
     bide_slice topic = one_in(4) ? any_bytes() : slice(any_topic());
@@ -279,6 +307,14 @@ static void ask_about_topics(struct slot *slot, bide_op *op)
         return;
     case BIDE_OP_DRAIN:
         op->drain.on = one_in(9);
+        return;
+    case BIDE_OP_TOPIC_SET:
+        op->topic_set.topic = topic;
+        op->topic_set.policy = any_policy();
+        return;
+    case BIDE_OP_TOPIC_GET:
+        op->topic_get = (bide_topic_get_args){topic, one_in(9) ? NULL : &slot->policies[0],
+                                              one_in(9) ? NULL : &slot->policies[1]};
         return;
     default:
         ask_to_take_or_finish(slot, op);

@@ -48,6 +48,20 @@ void trial_begin(const char *url, const char *theme, const char *test, struct tr
 }
 
 /* Nothing is left in a shared database: what a holder still has goes when its lease ends. */
+static void clear_policy(bide *queue, const char *topic)
+{
+    bide_topic_policy policy;
+    OK(bide_topic_get(queue, topic, &policy, NULL));
+    int64_t *members = (int64_t *)(void *)&policy;
+    bool is_set = policy.max_retries == 0;
+    for (size_t i = 0; i < offsetof(bide_topic_policy, room_) / sizeof(*members); i++) {
+        is_set |= members[i] != 0 && members[i] != BIDE_NO_DEFAULT;
+        members[i] = BIDE_NO_DEFAULT;
+    }
+    if (is_set)
+        OK(bide_topic_set(queue, topic, &policy));
+}
+
 void sweep_topic(bide *queue, const char *topic)
 {
     static const bide_state states[] = {BIDE_STATE_DELAYED, BIDE_STATE_READY, BIDE_STATE_BURIED,
@@ -65,6 +79,7 @@ void sweep_topic(bide *queue, const char *topic)
         if (cursor[0] == '\0')
             break;
     }
+    clear_policy(queue, topic);
 }
 
 static void sweep(bide *queue)

@@ -337,6 +337,9 @@ static void change_everything(bide *queue)
     OK(bide_fail(queue, note->others[7], take_job(queue, note->others[7])->token, "it broke",
                  3600000, NULL, NULL));
     OK(bide_pause(queue, a, BIDE_FOREVER));
+    bide_topic_policy policy = BIDE_TOPIC_POLICY_INIT;
+    policy.concurrency = 9;
+    OK(bide_topic_set(queue, a, &policy));
 }
 
 static void acknowledged_changes_survive_a_crash(void)
@@ -357,6 +360,7 @@ static void acknowledged_changes_survive_a_crash(void)
         const bide_job *failed = stat_job(queue, note->others[7]);
         TEXT(failed->last_error, failed->last_error_size, "it broke");
         CHECK(topic_of(queue, fresh_topic("a")).paused);
+        EQ(topic_of(queue, fresh_topic("a")).concurrency, 9);
         queue = reopen(queue, "");
     }
 }

@@ -221,6 +221,64 @@ static void open_queue_can_be_opened_again_only_by_clients(void)
     EQ(state_of(queue, id), BIDE_STATE_READY);
 }
 
+/* ---- policies ---- */
+
+static bide_topic_policy policy_of(bide *queue, const char *topic)
+{
+    bide_topic_policy policy;
+    OK(bide_topic_get(queue, topic, &policy, NULL));
+    return policy;
+}
+
+static void policies_are_restored(void)
+{
+    bide *queue = open_queue("");
+    const char *a = fresh_topic("a"), *cleared = fresh_topic("cleared");
+    const char *paused = fresh_topic("paused");
+    bide_topic_policy changes = BIDE_TOPIC_POLICY_INIT;
+    changes.max_retries = 0;
+    changes.concurrency = 1;
+    OK(bide_topic_set(queue, a, &changes));
+    OK(bide_topic_set(queue, cleared, &changes));
+    OK(bide_pause(queue, paused, BIDE_FOREVER));
+    OK(bide_topic_set(queue, paused, &changes));
+    changes.max_retries = changes.concurrency = BIDE_NO_DEFAULT;
+    OK(bide_topic_set(queue, cleared, &changes));
+    put(queue, a, "1");
+    put(queue, a, "2");
+    take(queue, a);
+    for (int round = 0; round < 3; round++) {
+        queue = reopen(queue, "");
+        EQ(policy_of(queue, a).max_retries, 0);
+        EQ(policy_of(queue, a).concurrency, 1);
+        EQ(policy_of(queue, paused).concurrency, 1);
+        CHECK(topic_of(queue, paused).paused);
+        CHECK(!topic_exists(queue, cleared));
+        take(queue, a); /* the reservation of the last round has ended with its process */
+        nothing_ready(queue, a);
+    }
+    OK(bide_resume(queue, paused));
+    queue = reopen(queue, "");
+    EQ(policy_of(queue, paused).concurrency, 1);
+    CHECK(!topic_of(queue, paused).paused);
+}
+
+static void a_rate_begins_with_one_job_after_a_restart(void)
+{
+    bide *queue = open_queue("");
+    const char *a = fresh_topic("a");
+    bide_topic_policy changes = BIDE_TOPIC_POLICY_INIT;
+    changes.rate = 5;
+    changes.rate_period_ms = 3600000;
+    OK(bide_topic_set(queue, a, &changes));
+    put_lots(queue, a, 9, NULL, NULL);
+    for (int round = 0; round < 2; round++) {
+        take(queue, a);
+        nothing_ready(queue, a);
+        queue = reopen(queue, "");
+    }
+}
+
 static const struct test tests[] = {
     TEST(job_that_came_due_while_closed_is_ready),
     TEST(job_that_came_due_while_closed_has_its_due_time_as_ready_time),
@@ -228,6 +286,8 @@ static const struct test tests[] = {
     TEST(keys_are_held_across_restarts_and_freed_by_what_frees_them),
     TEST(pauses_and_resumes_are_restored),
     TEST(a_pause_that_ended_meanwhile_is_over),
+    TEST(policies_are_restored),
+    TEST(a_rate_begins_with_one_job_after_a_restart),
     TEST(open_queue_can_be_opened_again_only_by_clients),
 };
 

@@ -291,9 +291,47 @@ static void a_file_of_version_3_has_every_history(void)
     OK(bide_close(queue));
 }
 
+/* ---- version 4 ---- */
+
+static void check_policies(bide *queue)
+{
+    bide_topic_policy policy;
+    bide_topic_stats stats;
+    OK(bide_topic_get(queue, "work", &policy, NULL));
+    EQ(policy.ttr_ms, 1000);
+    EQ(policy.max_retries, 3);
+    EQ(policy.backoff_base_ms, 11);
+    EQ(policy.backoff_max_ms, 22);
+    EQ(policy.retain_ms, 33);
+    EQ(policy.expires_in_ms, 44);
+    EQ(policy.max_jobs, 55);
+    EQ(policy.concurrency, 66);
+    EQ(policy.rate, 77);
+    EQ(policy.rate_period_ms, 88);
+    EQ(policy.rate_burst, 99);
+    OK(bide_topic_get(queue, "none", &policy, NULL));
+    EQ(policy.max_retries, BIDE_UNLIMITED);
+    EQ(policy.ttr_ms, 0);
+    EQ(bide_topic_get_stats(queue, "invalid", &stats), BIDE_NOT_FOUND);
+}
+
+static void a_file_of_version_4_has_every_policy(void)
+{
+    bide_recovery recovery = {.failed = 9};
+    build("schema-4.sql");
+    bide *queue = open_url_at(HERE, url_of("jobs.db", ""), &recovery);
+    EQ(recovery.failed, 0);
+    check_policies(queue);
+    OK(bide_close(queue));
+    queue = open_jobs("");
+    check_policies(queue);
+    OK(bide_close(queue));
+}
+
 static const struct test tests[] = {
     TEST(a_file_of_version_1_has_every_job),
     TEST(a_file_of_version_2_has_every_lease),
     TEST(a_file_of_version_3_has_every_history),
+    TEST(a_file_of_version_4_has_every_policy),
 };
 const struct theme schema_theme = {"schema", tests, COUNT(tests)};

@@ -585,7 +585,10 @@ static void options_that_it_does_not_know_are_refused(void)
     options[5].backoff_max_ms = 1;
     for (size_t i = 0; i < COUNT(options); i++)
         CANNOT(bide_put(queue, "a", "x", 1, &options[i], NULL));
-    uint64_t id = put_it("a", "x", NULL);
+    bide_put_options none = init;
+    none.max_retries = BIDE_NO_DEFAULT;
+    none.ttr_ms = none.retain_ms = BIDE_NO_DEFAULT;
+    uint64_t id = put_it("a", "x", &none);
     uint64_t token = hold("a");
     CANNOT(bide_done(queue, id, token, "r", 1, 1000));
     CANNOT(bide_bury(queue, id, token, BIDE_KEEP, "why"));
@@ -620,6 +623,9 @@ static void ops_that_it_does_not_know_are_refused(void)
     CANNOT(bide_list(queue, "a", BIDE_STATE_ANY, NULL, cursor, &job, 1, &count));
     CANNOT(bide_purge(queue, "a", BIDE_STATE_READY, NULL));
     CANNOT(bide_topic_ref(queue, "a", 1));
+    bide_topic_policy policy = BIDE_TOPIC_POLICY_INIT;
+    CANNOT(bide_topic_set(queue, "a", &policy));
+    CANNOT(bide_topic_get(queue, "a", &policy, NULL));
     CANNOT(bide_subscribe(queue, NULL, 0, 0, &feed));
     CANNOT(bide_drain(queue, true));
     CANNOT(bide_backup(queue, "/nowhere/a.db"));

@@ -105,6 +105,13 @@ static void end_topic(struct sim *sim, int name)
     sop = sim_op_get(sim, BIDE_OP_RESUME);
     sop->op.topic.topic = sim_slice(sim_names[name]);
     sim_do(sim, sop);
+    if (!sim->model->topics[name].has_policy)
+        return;
+    sop = sim_op_get(sim, BIDE_OP_TOPIC_SET);
+    sop->op.topic_set.topic = sim_slice(sim_names[name]);
+    sop->op.topic_set.policy = (bide_topic_policy){
+        BIDE_NO_DEFAULT, BIDE_NO_DEFAULT, 0, 0, 0, 0, BIDE_NO_DEFAULT, 0, 0, 0, 0, {0}};
+    sim_do(sim, sop);
 }
 
 void sim_empty(struct sim *sim)

@@ -157,6 +157,24 @@ static uint32_t count_undo_members(const struct core *core, uint32_t topic)
     return count;
 }
 
+static const char *check_policy(const struct core *core, const struct topic *topic)
+{
+    const bide_topic_policy *settings = bi_policy_settings(topic->policy);
+    bool concurrency = settings != NULL && settings->concurrency != 0;
+    bool reached = concurrency && topic->lists[BIDE_STATE_RESERVED].count >= settings->concurrency;
+    bool rate = (topic->limited & LIMITED_RATE) != 0;
+
+    INVARIANT(((topic->limited & LIMITED_CONCURRENCY) != 0) == reached,
+              "a topic does not know that it is at its concurrency");
+    INVARIANT(!rate || (settings != NULL && settings->rate != 0),
+              "a topic without a rate waits for a token");
+    INVARIANT(topic->policy == NULL || topic->policy->timer.set == rate,
+              "the timer of a rate is not set as it should be");
+    INVARIANT((topic->limited & LIMITED_RECOVERY) == 0 || (concurrency && core->recovering),
+              "a topic waits for the end of a recovery");
+    return NULL;
+}
+
 static const char *check_topic(struct core *core, const struct topic *topic, uint64_t *counts,
                                uint64_t *urgents)
 {
@@ -185,6 +203,9 @@ static const char *check_topic(struct core *core, const struct topic *topic, uin
 
     bool timed = topic->paused_until != 0 && topic->paused_until != BI_NEVER;
     INVARIANT(topic->timer_pause.set == timed, "a pause has no end, or one too many");
+    fault = check_policy(core, topic);
+    if (fault != NULL)
+        return fault;
     INVARIANT(!core->limits.topic_cleanup || bi_topic_is_in_use(topic),
               "an unused topic was not removed");
     *urgents += urgent;
@@ -294,6 +315,12 @@ static uint64_t hash_topic(const struct core *core, const struct topic *topic)
     hash = mix(hash, topic->references);
     hash = mix(hash, topic->fair_turn);
     hash = mix(hash, (uint64_t)topic->paused_until);
+    hash = mix(hash, topic->limited);
+    if (bi_policy_settings(topic->policy) != NULL) {
+        hash = mix_buf(hash, topic->policy->settings);
+        hash = mix(hash, (uint64_t)topic->policy->due);
+        hash = mix(hash, (uint64_t)topic->policy->part);
+    }
     hash = bi_hash_bytes(hash, &topic->total, sizeof(topic->total));
 
     for (int state = BIDE_STATE_DELAYED; state <= BIDE_STATE_DONE; state++) {

@@ -200,6 +200,45 @@ static void gen_topic(struct sim *sim, struct sim_op *sop)
     sop->op.topic.delta = rng_percent(&sim->rng, 40) ? 1 : -1;
 }
 
+/* A setting, if it is to change: or that it is cleared. */
+static int64_t pick_setting(struct sim *sim, uint64_t one_in, int64_t low, int64_t high)
+{
+    if (!rng_one_in(&sim->rng, one_in))
+        return BIDE_KEEP;
+    return rng_one_in(&sim->rng, 3) ? BIDE_NO_DEFAULT : rng_range(&sim->rng, low, high);
+}
+
+static void gen_topic_set(struct sim *sim, struct sim_op *sop)
+{
+    static const int64_t periods_ms[] = {1, 7, 1000, 60000, BIDE_RATE_PERIOD_MAX};
+    bide_topic_policy *policy = &sop->op.topic_set.policy;
+    bool rates = rng_one_in(&sim->rng, 2);
+    sop->op.topic_set.topic = pick_topic(sim);
+    *policy = (bide_topic_policy)BIDE_TOPIC_POLICY_INIT;
+    policy->ttr_ms = pick_setting(sim, 6, 1, 100000);
+    policy->max_retries = pick_setting(sim, 6, 0, 3);
+    if (rng_one_in(&sim->rng, 20))
+        policy->max_retries = BIDE_UNLIMITED;
+    policy->backoff_base_ms = pick_setting(sim, 8, 1, 2000);
+    policy->backoff_max_ms = pick_setting(sim, 8, 1, 5000);
+    policy->retain_ms = pick_setting(sim, 8, 1, 5000);
+    policy->expires_in_ms = pick_setting(sim, 8, 1, 20000);
+    if (!sim->floods)
+        policy->max_jobs = pick_setting(sim, 8, 1, 30);
+    policy->concurrency = pick_setting(sim, 2, 1, 4);
+    policy->rate = pick_setting(sim, rates ? 2 : 8, 1, rng_one_in(&sim->rng, 4) ? 1000000 : 7);
+    if (rng_one_in(&sim->rng, 2))
+        policy->rate_period_ms = periods_ms[rng_below(&sim->rng, 5)];
+    policy->rate_burst = pick_setting(sim, 3, 1, rng_one_in(&sim->rng, 4) ? 1000000 : 4);
+}
+
+static void gen_topic_get(struct sim *sim, struct sim_op *sop)
+{
+    sop->op.topic_get.topic = pick_topic(sim);
+    sop->op.topic_get.policy = &sim->policy;
+    sop->op.topic_get.in_force = &sim->in_force;
+}
+
 static void gen_stats(struct sim *sim, struct sim_op *sop)
 {
     static bide_stats stats;
@@ -325,6 +364,8 @@ static const struct {
     {BIDE_OP_PING, 2, gen_nothing},
     {BIDE_OP_DRAIN, 12, gen_drain},
     {BIDE_OP_FINISH_AND_PUT, 60, sim_gen_finish_and_put},
+    {BIDE_OP_TOPIC_SET, 20, gen_topic_set},
+    {BIDE_OP_TOPIC_GET, 10, gen_topic_get},
 };
 
 static size_t pick_kind(struct sim *sim)

@@ -26,6 +26,25 @@ static void pick_schedule(struct sim *sim, bide_put_options *options)
         options->expires_at_ms = options->run_at_ms;
 }
 
+/* Whatever the topic has. */
+static void pick_no_defaults(struct rng *rng, bide_put_options *options)
+{
+    if (rng_one_in(rng, 3))
+        options->ttr_ms = BIDE_NO_DEFAULT;
+    if (rng_one_in(rng, 3))
+        options->max_retries = BIDE_NO_DEFAULT;
+    if (rng_one_in(rng, 3))
+        options->backoff_base_ms = BIDE_NO_DEFAULT;
+    if (rng_one_in(rng, 3))
+        options->backoff_max_ms = BIDE_NO_DEFAULT;
+    if (rng_one_in(rng, 3))
+        options->retain_ms = BIDE_NO_DEFAULT;
+    if (rng_one_in(rng, 3))
+        options->expires_at_ms = BIDE_NO_DEFAULT;
+    if (rng_one_in(rng, 3))
+        options->fallbacks = BIDE_FALLBACK_RETRIES;
+}
+
 static void pick_options(struct sim *sim, bide_put_options *options)
 {
     struct rng *rng = &sim->rng;
@@ -48,6 +67,8 @@ static void pick_options(struct sim *sim, bide_put_options *options)
         options->backoff_max_ms = rng_range(rng, 1, 5000);
     if (rng_one_in(rng, 2))
         options->retain_ms = sim_pick_retain(sim);
+    if (rng_one_in(rng, 4))
+        pick_no_defaults(rng, options);
 }
 
 static void pick_item(struct sim *sim, struct sim_op *sop, size_t at, bide_put_item *item)

@@ -76,15 +76,15 @@ static void load_job(struct sim *sim, const struct bi_image *stored)
         expect_code(sim, "load again", BIDE_EINVAL, bi_load_job(sim->core, &image, sim->now));
 }
 
-static void load_pauses(struct sim *sim)
+static void load_topics(struct sim *sim)
 {
     for (int name = 0; name < SIM_NAMES; name++) {
-        struct bi_image image = {.due = sim->store.pauses[name]};
-        if (image.due == 0)
+        struct bi_image image = {.due = sim->store.pauses[name], .body = sim->store.policies[name]};
+        if (image.due == 0 && image.body == NULL)
             continue;
         sim_copy_name(image.topic, name);
-        expect_code(sim, "load_pause", BIDE_OK, bi_load_pause(sim->core, &image, sim->now));
-        model_load_pause(sim->model, name, image.due);
+        expect_code(sim, "load_topic", BIDE_OK, bi_load_topic(sim->core, &image, sim->now));
+        model_load_topic(sim->model, name, image.due, image.body);
     }
 }
 
@@ -160,6 +160,8 @@ void sim_load_named(struct sim *sim, const struct sim_op *sop)
     case BIDE_OP_PING:
     case BIDE_OP_DRAIN:
     case BIDE_OP_RECOVERED:
+    case BIDE_OP_TOPIC_SET:
+    case BIDE_OP_TOPIC_GET:
         break;
     default: /* in all others the id comes first */
         load_early(sim, op->lease.id);
@@ -183,7 +185,7 @@ static bool have_keys(const bide_put_item *items, size_t count)
 bool sim_must_wait(const struct sim *sim, const struct sim_op *sop)
 {
     const bide_op *op = &sop->op;
-    bool limited = sim->options.limits.max_jobs_per_topic != 0;
+    bool limited = bi_load_has_job_limits(sim->core);
     if (sim->loading.phase == LOADED)
         return false;
     switch (op->kind) {
@@ -388,7 +390,7 @@ void sim_restart(struct sim *sim)
     expect_true(sim, sim->store.next_id > sim->model->replied_id,
                 "after a restart an id would be given again");
     model_begin_load(sim->model, &sim->store);
-    load_pauses(sim);
+    load_topics(sim);
     sim->loading.phase = LOADING;
     sim->loading.below = sim->store.next_id;
     bi_load_expect(sim->core, sim->store.count);

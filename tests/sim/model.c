@@ -72,6 +72,7 @@ void model_reset(struct model *m, uint64_t next_id, uint64_t next_token)
     m->closed = false;
     m->recovering = m->sim->options.recovering;
     m->lists_sorted = false;
+    m->leases_unloaded = m->sim->options.recovering && m->sim->options.lease_from != 0;
     m->now = m->sim->now;
     m->born = m->sim->now;
     m->stamp_floor = 0;
@@ -220,7 +221,8 @@ static bool is_needed(const struct mtopic *topic)
     for (int state = 0; state < 6; state++)
         if (topic->count[state] != 0)
             return true;
-    return topic->waiting != 0 || topic->references != 0 || topic->pins != 0 || topic->paused;
+    return topic->waiting != 0 || topic->references != 0 || topic->pins != 0 || topic->paused ||
+           topic->has_policy;
 }
 
 void model_cleanup(struct model *m)

@@ -103,6 +103,9 @@ struct mundo {
     struct mjob was;
 };
 
+/* Years in microseconds, times the largest rate. */
+__extension__ typedef __int128 mlevel;
+
 struct mtopic {
     bool exists;
     uint64_t born; /* a sequence number */
@@ -114,16 +117,24 @@ struct mtopic {
     int pins; /* kicks and purges of it that are under way */
     bool paused;
     int64_t pause_end;
-    uint64_t fair;    /* when a fair reserve last took from it; 0: never */
-    uint64_t changed; /* the last batch in which a job of it changed that existed before */
+    bool has_policy;
+    bide_topic_policy policy;
+    uint64_t policy_batch; /* the last batch that changed it */
+    mlevel level;          /* of the bucket of its rate, in tokens times the period in us; */
+    int64_t level_at;      /* at this moment */
+    int64_t token_at;      /* not 0: the bucket has no token until then */
+    uint64_t fair;         /* when a fair reserve last took from it; 0: never */
+    uint64_t changed;      /* the last batch in which a job of it changed that existed before */
 };
 
-/* A topic's pause as it was before a batch. */
+/* A topic's pause and policy as they were before a batch. */
 struct mpause {
     uint64_t batch;
     int name;
     bool paused;
     int64_t end;
+    bool has_policy;
+    bide_topic_policy policy;
 };
 
 struct mwaiter {
@@ -187,7 +198,8 @@ struct model {
     bool closed;
     bool interrupted; /* by an orderly end */
     bool recovering;
-    bool lists_sorted; /* everything is loaded, and the oldest of each state is known */
+    bool leases_unloaded; /* what is reserved since before the restart may not be known yet */
+    bool lists_sorted;    /* everything is loaded, and the oldest of each state is known */
     uint64_t next_id;
     uint64_t first_token;   /* this core gives no smaller numbers */
     uint64_t lease_from;    /* stored leases with smaller ones are over */
@@ -355,6 +367,19 @@ void model_compare_history(struct model *m, const char *what, const struct mjob 
 model_handler model_kick, model_kick_job, model_update, model_cancel, model_purge;
 model_handler model_pause, model_resume, model_topic_ref, model_ping, model_drain;
 
+/* ---- model_policy.c ---- */
+model_handler model_topic_set, model_topic_get;
+/* May a job of the topic be reserved, as far as its policy goes? */
+bide_limit model_limit(const struct model *m, int name);
+void model_take_token(struct model *m, int name);
+/* Other settings from now on. */
+void model_replace_policy(struct model *m, int name, bool has, const bide_topic_policy *policy);
+/* A reservation holds for the changes that a rollback of would leave too many reserved. */
+void model_depend_on_limits(struct model *m, int name);
+uint64_t model_max_jobs(const struct model *m, int name);
+/* What a put says, with what the policy of its topic says where the put does not. */
+bide_put_options model_put_options(const struct model *m, const bide_put_item *item);
+
 /* ---- model_query.c ---- */
 model_handler model_peek, model_peek_first, model_find_key, model_job_stats, model_body;
 model_handler model_result, model_stats, model_topic_stats;
@@ -442,6 +467,6 @@ void model_rollback(struct model *m);
 /* Whatever is buried or done from now on comes after what is in the store. */
 void model_begin_load(struct model *m, const struct sim_store *store);
 void model_load(struct model *m, const struct bi_image *image);
-void model_load_pause(struct model *m, int name, int64_t due);
+void model_load_topic(struct model *m, int name, int64_t due, const bide_buf *policy);
 
 #endif

@@ -146,8 +146,8 @@ static int move_refusal(struct model *m, const struct mjob *job, int name)
         model_depend_on(m, holder);
         return BIDE_EXISTS;
     }
-    if (job->state != BIDE_STATE_DONE && limits->max_jobs_per_topic != 0 &&
-        model_live(m, name) >= limits->max_jobs_per_topic)
+    if (job->state != BIDE_STATE_DONE && model_max_jobs(m, name) != 0 &&
+        model_live(m, name) >= model_max_jobs(m, name))
         return BIDE_TOPIC_FULL;
     if (!m->topics[name].exists && model_topic_count(m) >= limits->max_topics)
         return BIDE_TOO_MANY_TOPICS;

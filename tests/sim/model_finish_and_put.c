@@ -131,8 +131,8 @@ static int plan_put(struct model *m, const bide_put_item *item, struct plan *pla
     }
 
     bool replaces = holder != NULL && holder->state != BIDE_STATE_DONE;
-    if (limits->max_jobs_per_topic != 0 && !replaces &&
-        live_after(m, plan, name) >= limits->max_jobs_per_topic)
+    if (model_max_jobs(m, name) != 0 && !replaces &&
+        live_after(m, plan, name) >= model_max_jobs(m, name))
         return BIDE_TOPIC_FULL;
     if (is_new_topic(m, plan, name) && topics_after(m, plan) >= limits->max_topics)
         return BIDE_TOO_MANY_TOPICS;

@@ -209,6 +209,8 @@ void model_change_pause(struct model *m, int name)
         .name = name,
         .paused = m->topics[name].paused,
         .end = m->topics[name].pause_end,
+        .has_policy = m->topics[name].has_policy,
+        .policy = m->topics[name].policy,
     };
 }
 
@@ -338,12 +340,25 @@ static void roll_back_jobs(struct model *m)
     free(changed);
 }
 
-static void roll_back_pauses(struct model *m)
+static bool is_oldest(const struct model *m, size_t at)
 {
-    for (size_t i = m->pause_count; i-- > 0;) {
-        struct mtopic *topic = model_need_topic(m, m->pauses[i].name);
-        topic->paused = m->pauses[i].paused;
-        topic->pause_end = m->pauses[i].end;
+    for (size_t i = 0; i < at; i++)
+        if (m->pauses[i].name == m->pauses[at].name)
+            return false;
+    return true;
+}
+
+static void roll_back_topics(struct model *m)
+{
+    for (size_t i = 0; i < m->pause_count; i++) {
+        const struct mpause *was = &m->pauses[i];
+        if (!is_oldest(m, i))
+            continue;
+        struct mtopic *topic = model_need_topic(m, was->name);
+        topic->paused = was->paused;
+        topic->pause_end = was->end;
+        if (was->has_policy || topic->has_policy)
+            model_replace_policy(m, was->name, was->has_policy, &was->policy);
     }
     m->pause_count = 0;
 }
@@ -354,7 +369,7 @@ void model_rollback(struct model *m)
     m->hold = 0;
     model_fail_waiters(m);
     roll_back_jobs(m);
-    roll_back_pauses(m);
+    roll_back_topics(m);
     m->undone = m->open_batch++;
     m->open_count = 0;
     m->open_bytes = 0;

@@ -153,12 +153,15 @@ void model_load(struct model *m, const struct bi_image *image)
     model_cleanup(m);
 }
 
-void model_load_pause(struct model *m, int name, int64_t due)
+void model_load_topic(struct model *m, int name, int64_t due, const bide_buf *policy)
 {
     m->now = m->sim->now;
-    if (due != BI_NEVER && due <= m->now.wall)
+    bool paused = due == BI_NEVER || due > m->now.wall;
+    if (!paused && policy == NULL)
         return;
     struct mtopic *topic = model_need_topic(m, name);
-    topic->paused = true;
+    topic->paused = paused;
     topic->pause_end = due == BI_NEVER ? BI_NEVER : model_mono_of(m, due);
+    if (policy != NULL)
+        model_replace_policy(m, name, true, bide_buf_data(policy));
 }

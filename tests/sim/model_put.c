@@ -25,8 +25,7 @@ static int refusal(struct model *m, bide_put_item *item, const bide_put_options 
             return BIDE_EXISTS;
     }
     bool replaces = *holder != NULL && (*holder)->state != BIDE_STATE_DONE;
-    if (limits->max_jobs_per_topic != 0 && !replaces &&
-        model_live(m, name) >= limits->max_jobs_per_topic)
+    if (model_max_jobs(m, name) != 0 && !replaces && model_live(m, name) >= model_max_jobs(m, name))
         return BIDE_TOPIC_FULL;
     if (!m->topics[name].exists && model_topic_count(m) >= limits->max_topics)
         return BIDE_TOO_MANY_TOPICS;
@@ -68,9 +67,20 @@ static void expire_at_once(struct model *m, struct mjob *job)
     model_remove(m, job);
 }
 
+/* By the policy of the topic: some time after the put, to the microsecond. */
+static int64_t default_expiry(const struct model *m, int name)
+{
+    const struct mtopic *topic = &m->topics[name];
+    if (!topic->exists || !topic->has_policy || topic->policy.expires_in_ms == 0)
+        return 0;
+    int64_t at = m->now.wall + topic->policy.expires_in_ms * US_PER_MS;
+    return at < BIDE_TIMESTAMP_MAX_MS * US_PER_MS ? at : BIDE_TIMESTAMP_MAX_MS * US_PER_MS;
+}
+
 void model_put_new(struct model *m, const bide_put_item *item)
 {
     const bide_put_options *options = item->options != NULL ? item->options : &defaults;
+    bide_put_options in_force = model_put_options(m, item);
     int name = sim_name_of(item->topic);
     expect(m->sim, "id", (int64_t)m->next_id, (int64_t)item->id);
     struct mjob *job = model_insert(m, m->next_id++, name, BIDE_STATE_READY);
@@ -79,7 +89,9 @@ void model_put_new(struct model *m, const bide_put_item *item)
     else
         model_set_text(&job->body, item->body.data, item->body.size);
     model_change_new(m, job);
-    set_options(m, job, options);
+    set_options(m, job, &in_force);
+    if (options->expires_at_ms == 0)
+        job->expires_at = default_expiry(m, name);
     MODEL_COUNT(m, name, puts);
     schedule(m, job, options);
     model_event(m, job, BIDE_EVENT_PUT, job->state);
@@ -153,8 +165,7 @@ static int restore_refusal(struct model *m, const bide_job *from)
             return BIDE_EXISTS;
         }
     }
-    if (!is_done && limits->max_jobs_per_topic != 0 &&
-        model_live(m, name) >= limits->max_jobs_per_topic)
+    if (!is_done && model_max_jobs(m, name) != 0 && model_live(m, name) >= model_max_jobs(m, name))
         return BIDE_TOPIC_FULL;
     if (!m->topics[name].exists && model_topic_count(m) >= limits->max_topics)
         return BIDE_TOO_MANY_TOPICS;

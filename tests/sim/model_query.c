@@ -279,6 +279,22 @@ static void compare_counts(struct model *m, int name, const bide_counts *got, in
     expect(sim, "oldest_ready_age_ms", age_ms(m, oldest), got_age);
 }
 
+static void compare_limits(struct model *m, int name, const bide_topic_stats *got)
+{
+    struct sim *sim = m->sim;
+    const struct mtopic *topic = &m->topics[name];
+    const bide_topic_policy *policy = topic->has_policy ? &topic->policy : NULL;
+    int64_t rate = policy != NULL ? policy->rate : 0;
+    int64_t period = rate == 0 ? 0 : policy->rate_period_ms != 0 ? policy->rate_period_ms : 1000;
+    expect(sim, "concurrency", policy != NULL ? policy->concurrency : 0, (int64_t)got->concurrency);
+    expect(sim, "rate", rate, (int64_t)got->rate);
+    expect(sim, "rate_period_ms", period, got->rate_period_ms);
+    expect(sim, "limited", model_limit(m, name), got->limited);
+    expect(sim, "limit_left_ms",
+           rate != 0 && topic->token_at != 0 ? ms_up(topic->token_at - m->now.mono) : 0,
+           got->limit_left_ms);
+}
+
 void model_compare_topic(struct model *m, int name, const bide_topic_stats *got)
 {
     struct sim *sim = m->sim;
@@ -294,6 +310,7 @@ void model_compare_topic(struct model *m, int name, const bide_topic_stats *got)
     expect(sim, "references", (int64_t)topic->references, (int64_t)got->references);
     expect(sim, "paused", topic->paused, got->paused);
     expect(sim, "pause_left_ms", left, got->pause_left_ms);
+    compare_limits(m, name, got);
 }
 
 void model_topic_stats(struct model *m, struct sim_op *sop)

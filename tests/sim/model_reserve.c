@@ -6,7 +6,8 @@
 static bool is_open(const struct model *m, int name)
 {
     const struct mtopic *topic = &m->topics[name];
-    return topic->exists && !topic->paused && topic->count[BIDE_STATE_READY] > 0;
+    return topic->exists && !topic->paused && topic->count[BIDE_STATE_READY] > 0 &&
+           model_limit(m, name) == BIDE_LIMIT_NONE;
 }
 
 static bool is_before(const struct mjob *a, const struct mjob *b)
@@ -113,6 +114,7 @@ static void take(struct model *m, struct mjob *job, bide_slice holder, const bid
     if (job->max_retries >= 0 || first || job->state != BIDE_STATE_READY)
         model_change(m, job);
     model_depend_on(m, job);
+    model_depend_on_limits(m, job->name);
     job->prev.state = job->state;
     job->prev.due = job->due;
     job->prev.due_wall = job->due_wall;
@@ -141,6 +143,7 @@ static void take(struct model *m, struct mjob *job, bide_slice holder, const bid
     job->expiry_over = true;
     job->has_progress = false;
     model_set_text(&job->holder, holder.data, holder.size);
+    model_take_token(m, job->name);
     MODEL_COUNT(m, job->name, reserves);
     model_event(m, job, BIDE_EVENT_RESERVED, BIDE_STATE_RESERVED);
     model_compare_job(m, job, got, job->token, true);
@@ -299,6 +302,8 @@ void model_reserve_job(struct model *m, struct sim_op *sop)
         model_answer(m, BIDE_RESERVED);
     } else if (job->state == BIDE_STATE_DONE) {
         model_answer(m, BIDE_WRONG_STATE);
+    } else if (model_limit(m, job->name) != BIDE_LIMIT_NONE) {
+        model_answer(m, BIDE_LIMITED);
     } else if (job->cancel_wanted) {
         model_answer(m, BIDE_NOT_FOUND);
         model_delete_job(m, job);

@@ -41,6 +41,8 @@ static model_handler *const handlers[BIDE_OP_COUNT] = {
     [BIDE_OP_PING] = model_ping,
     [BIDE_OP_DRAIN] = model_drain,
     [BIDE_OP_FINISH_AND_PUT] = model_finish_and_put,
+    [BIDE_OP_TOPIC_SET] = model_topic_set,
+    [BIDE_OP_TOPIC_GET] = model_topic_get,
 };
 
 void model_answer(struct model *m, int want)

@@ -115,21 +115,25 @@ static void compare_image(struct model *m, const struct mjob *job, const struct 
                  image->key ? bide_buf_size(image->key) : 0);
 }
 
-static void check_pause(struct model *m, const struct bi_record *record, uint64_t batch)
+static void check_topic(struct model *m, const struct bi_record *record, uint64_t batch)
 {
     int name = sim_name_of(sim_slice(record->image.topic));
     const struct mtopic *topic = &m->topics[name];
     bool paused = topic->exists && topic->paused;
     int64_t end = topic->pause_end;
+    const bide_topic_policy *policy = topic->exists && topic->has_policy ? &topic->policy : NULL;
     /* A later batch may have changed it since. */
     for (size_t i = m->pause_count; i-- > 0 && m->pauses[i].batch > batch;) {
         if (m->pauses[i].name != name)
             continue;
         paused = m->pauses[i].paused;
         end = m->pauses[i].end;
+        policy = m->pauses[i].has_policy ? &m->pauses[i].policy : NULL;
     }
     int64_t want = !paused ? 0 : end == BI_NEVER ? BI_NEVER : stored_moment(m, end);
     expect(m->sim, "stored pause", want, record->image.due);
+    expect_bytes(m->sim, "stored policy", policy, policy != NULL ? sizeof *policy : 0,
+                 bide_buf_data(record->image.body), bide_buf_size(record->image.body));
 }
 
 static void check_job(struct model *m, const struct bi_record *record, uint64_t batch)
@@ -214,8 +218,8 @@ void model_seal(struct model *m, const struct bi_batch *batch)
     expect(m->sim, "number of the batch", (int64_t)m->next_seal, (int64_t)batch->number);
     expect(m->sim, "records", (int64_t)expected_count(m, batch->number), (int64_t)batch->count);
     for (size_t i = 0; i < batch->count; i++) {
-        if (batch->records[i].kind == BI_PAUSE)
-            check_pause(m, &batch->records[i], batch->number);
+        if (batch->records[i].kind == BI_TOPIC)
+            check_topic(m, &batch->records[i], batch->number);
         else
             check_job(m, &batch->records[i], batch->number);
     }

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* Something with a deadline. Equal deadlines: expiries, jobs, topics, calls; each by id. */
+/* Something with a deadline. Equal deadlines: expiries, jobs, pauses, rates, calls; each by id. */
 struct due {
     int64_t deadline;
     int class;
@@ -13,7 +13,7 @@ struct due {
     struct mwaiter *waiter;
 };
 
-enum { CLASS_EXPIRY, CLASS_JOB, CLASS_TOPIC, CLASS_CALL };
+enum { CLASS_EXPIRY, CLASS_JOB, CLASS_TOPIC, CLASS_RATE, CLASS_CALL };
 
 #define PUT_OFF INT64_C(100000)
 
@@ -80,6 +80,11 @@ static struct due first_mono(const struct model *m)
         if (topic->exists && topic->paused)
             consider(&best, (struct due){.deadline = topic->pause_end,
                                          .class = CLASS_TOPIC,
+                                         .id = topic->born,
+                                         .name = name});
+        if (topic->exists && topic->token_at != 0)
+            consider(&best, (struct due){.deadline = topic->token_at,
+                                         .class = CLASS_RATE,
                                          .id = topic->born,
                                          .name = name});
     }
@@ -168,6 +173,8 @@ static void fire(struct model *m, const struct due *due)
         fire_job(m, due->job, due->class == CLASS_EXPIRY);
     else if (due->waiter != NULL)
         model_complete(m, due->waiter, BIDE_TIMED_OUT, due->waiter->hold);
+    else if (due->class == CLASS_RATE)
+        m->topics[due->name].token_at = 0;
     else
         m->topics[due->name].paused = false;
     model_settle(m);

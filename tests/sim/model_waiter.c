@@ -203,6 +203,7 @@ void model_retire_all(struct model *m)
     m->now = m->sim->now;
     m->hold = 0;
     m->lists_sorted = true;
+    m->leases_unloaded = false;
     int name = next_topic(m, -1);
     for (; name >= 0; name = next_topic(m, name))
         model_limit_done(m, name, UINT32_MAX);

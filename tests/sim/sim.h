@@ -112,6 +112,7 @@ struct sim_store {
     size_t count;
     size_t room;
     int64_t pauses[SIM_NAMES]; /* wall time; 0: not paused */
+    bide_buf *policies[SIM_NAMES];
     uint64_t next_id;
     uint64_t next_token;
     uint64_t lease_from; /* 0 but after an orderly end */
@@ -175,6 +176,7 @@ struct sim {
     bide_subscription *feeds[4];
     bide_job page[SIM_PAGE];
     bide_topic_stats topic_page[SIM_PAGE];
+    bide_topic_policy policy, in_force;
     uint64_t old_ids[64]; /* leases that were once good */
     uint64_t old_tokens[64];
     struct bi_tokens tokens;

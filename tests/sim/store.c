@@ -53,6 +53,14 @@ static void remove_job(struct sim_store *store, uint64_t id)
     memmove(&store->jobs[at], &store->jobs[at + 1], (store->count - at) * sizeof store->jobs[0]);
 }
 
+static void apply_topic(struct sim_store *store, const struct bi_image *image)
+{
+    int name = sim_name_of(sim_slice(image->topic));
+    store->pauses[name] = image->due;
+    bide_buf_unref(store->policies[name]);
+    store->policies[name] = bide_buf_ref(image->body);
+}
+
 static void apply(struct sim_store *store, const struct bi_record *record)
 {
     const struct bi_image *image = &record->image;
@@ -66,8 +74,8 @@ static void apply(struct sim_store *store, const struct bi_record *record)
     case BI_REMOVE:
         remove_job(store, image->id);
         break;
-    case BI_PAUSE:
-        store->pauses[sim_name_of(sim_slice(image->topic))] = image->due;
+    case BI_TOPIC:
+        apply_topic(store, image);
         break;
     }
 }
@@ -85,6 +93,8 @@ void sim_store_done(struct sim_store *store)
 {
     for (size_t i = 0; i < store->count; i++)
         bi_image_unref(&store->jobs[i]);
+    for (int name = 0; name < SIM_NAMES; name++)
+        bide_buf_unref(store->policies[name]);
     free(store->jobs);
     memset(store, 0, sizeof *store);
 }

@@ -93,7 +93,7 @@ static void invalid_options_are_rejected(void)
     options.delay_ms = -2;
     REFUSED(queue, keep, ((struct note){"", 0}), &options, BIDE_EINVAL);
     options = bide_defaults(keep);
-    options.max_retries = -2;
+    options.max_retries = -4;
     REFUSED(queue, keep, ((struct note){"", 0}), &options, BIDE_EINVAL);
 }
 

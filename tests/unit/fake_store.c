@@ -63,7 +63,7 @@ void fake_drop(struct fake_store *fake, uint64_t id)
 static void fake_apply(struct fake_store *fake, const struct bi_record *record)
 {
     const struct bi_image *image = &record->image;
-    if (record->kind == BI_PAUSE)
+    if (record->kind == BI_TOPIC)
         return;
     assert(image->id > 0 && image->id < FAKE_ROWS);
     if (record->kind == BI_REMOVE) {
@@ -269,7 +269,7 @@ const struct store_ops fake_store_ops = {
     .name = "fake",
     .persistent = true,
     .start = fake_start,
-    .scan_pauses = slow_pauses,
+    .scan_topics = slow_pauses,
     .count = fake_count,
     .fetch = fake_fetch,
     .scan = fake_scan,

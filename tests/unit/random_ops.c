@@ -145,6 +145,22 @@ void any_topic_stats(bide_topic_stats *stats)
     stats->paused = any_bool();
     stats->pause_ms = any_i64();
     stats->pause_left_ms = any_i64();
+    stats->concurrency = any_u64();
+    stats->rate = any_u64();
+    stats->rate_period_ms = any_i64();
+    stats->limit_left_ms = any_i64();
+    stats->limited = (bide_limit)below(BIDE_LIMIT_RECOVERY + 1);
+}
+
+void any_policy(bide_topic_policy *policy)
+{
+    memset(policy, 0, sizeof(*policy));
+    any_u64s(policy, offsetof(bide_topic_policy, room_));
+}
+
+void same_policy(const bide_topic_policy *a, const bide_topic_policy *b)
+{
+    assert_memory_equal(a, b, sizeof(*a));
 }
 
 void any_stats(bide_stats *stats)
@@ -186,6 +202,7 @@ static void any_options(bide_put_options *options)
     options->backoff_max_ms = any_i64();
     options->expires_at_ms = any_i64();
     options->retain_ms = any_i64();
+    options->fallbacks = any_u64();
 }
 
 static void any_put(struct op_world *world, bide_put_item *item, bide_put_options *options)
@@ -358,6 +375,14 @@ static void any_plain(struct op_world *world, bide_op *op)
     case BIDE_OP_TOPIC_STATS:
         op->topic_stats = (bide_topic_stats_args){any_slice(), &world->topic_stats[0]};
         break;
+    case BIDE_OP_TOPIC_SET:
+        op->topic_set.topic = any_slice();
+        any_policy(&op->topic_set.policy);
+        break;
+    case BIDE_OP_TOPIC_GET:
+        op->topic_get =
+            (bide_topic_get_args){any_slice(), &world->policies[0], &world->policies[1]};
+        break;
     case BIDE_OP_RECOVERED:
         op->recovered.timeout_ms = any_i64();
         break;
@@ -493,7 +518,7 @@ static void same_options(const bide_put_options *a, const bide_put_options *b)
     SAME(size), SAME(priority), SAME(conflict), SAME(delay_ms), SAME(run_at_ms), SAME(ttr_ms);
     SAME_SLICE(key);
     SAME(key_hold_retained), SAME(max_retries), SAME(backoff_base_ms), SAME(backoff_max_ms);
-    SAME(expires_at_ms), SAME(retain_ms);
+    SAME(expires_at_ms), SAME(retain_ms), SAME(fallbacks);
 }
 
 static void same_put(const bide_put_item *a, const bide_put_item *b)
@@ -604,6 +629,15 @@ static void same_plain(const bide_op *a, const bide_op *b)
     case BIDE_OP_TOPIC_STATS:
         SAME_SLICE(topic_stats.topic);
         assert_non_null(b->topic_stats.stats);
+        break;
+    case BIDE_OP_TOPIC_SET:
+        SAME_SLICE(topic_set.topic);
+        same_policy(&a->topic_set.policy, &b->topic_set.policy);
+        break;
+    case BIDE_OP_TOPIC_GET:
+        SAME_SLICE(topic_get.topic);
+        assert_non_null(b->topic_get.policy);
+        assert_non_null(b->topic_get.in_force);
         break;
     case BIDE_OP_RECOVERED:
         SAME(recovered.timeout_ms);

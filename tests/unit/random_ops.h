@@ -32,6 +32,7 @@ struct op_world {
     bide_job jobs[LIST_MAX];
     bide_job given;
     bide_topic_stats topic_stats[LIST_MAX];
+    bide_topic_policy policies[2];
     bide_event events[LIST_MAX];
     bide_stats stats;
     bide_check_report report;
@@ -54,6 +55,8 @@ bide_slice any_slice(void);
 void any_text(char *to, size_t room);
 void any_job(bide_job *job);
 void any_topic_stats(bide_topic_stats *stats);
+void any_policy(bide_topic_policy *policy);
+void same_policy(const bide_topic_policy *a, const bide_topic_policy *b);
 void any_stats(bide_stats *stats);
 void any_event(bide_event *event);
 void any_op(struct op_world *world, bide_op *op, bide_op_kind kind);

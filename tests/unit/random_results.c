@@ -143,6 +143,10 @@ static void any_good(bide_op *op)
     case BIDE_OP_STATS:
         any_stats(op->stats.stats);
         break;
+    case BIDE_OP_TOPIC_GET:
+        any_policy(op->topic_get.policy);
+        any_policy(op->topic_get.in_force);
+        break;
     case BIDE_OP_TOPIC_STATS:
         any_topic_stats(op->topic_stats.stats);
         break;
@@ -189,6 +193,7 @@ static void same_topic_stats(const bide_topic_stats *a, const bide_topic_stats *
     same_counts(&a->total, &b->total, offsetof(bide_counters, room_));
     SAME(waiting), SAME(references), SAME(oldest_ready_age_ms), SAME(paused), SAME(pause_ms),
         SAME(pause_left_ms);
+    SAME(concurrency), SAME(rate), SAME(rate_period_ms), SAME(limit_left_ms), SAME(limited);
 }
 
 static void same_stats(const bide_stats *a, const bide_stats *b)
@@ -305,6 +310,10 @@ static void same_good(const bide_op *a, const bide_op *b)
         break;
     case BIDE_OP_STATS:
         same_stats(a->stats.stats, b->stats.stats);
+        break;
+    case BIDE_OP_TOPIC_GET:
+        same_policy(a->topic_get.policy, b->topic_get.policy);
+        same_policy(a->topic_get.in_force, b->topic_get.in_force);
         break;
     case BIDE_OP_TOPIC_STATS:
         same_topic_stats(a->topic_stats.stats, b->topic_stats.stats);

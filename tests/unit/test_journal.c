@@ -336,7 +336,7 @@ static void pause_is_written_as_a_wall_clock_time(void **state)
     assert_int_equal(run_topic_op(&w, BIDE_OP_PAUSE, "b", BIDE_FOREVER), BIDE_OK);
     struct bi_batch batch = seal(&w);
     assert_int_equal(batch.count, 2);
-    assert_int_equal(batch.records[0].kind, BI_PAUSE);
+    assert_int_equal(batch.records[0].kind, BI_TOPIC);
     assert_string_equal(batch.records[0].image.topic, "a");
     assert_int_equal(batch.records[0].image.due, EPOCH + SECOND);
     assert_int_equal(batch.records[1].image.due, BI_NEVER);

@@ -256,7 +256,7 @@ static void each_batch_has_the_pause_as_it_was_at_its_end(void **state)
         struct bi_batch batch = seal(&w);
         const struct bi_record *record = record_of(&batch, 0);
         assert_non_null(record);
-        assert_int_equal(record->kind, BI_PAUSE);
+        assert_int_equal(record->kind, BI_TOPIC);
         assert_string_equal(record->image.topic, "p");
         assert_int_equal(record->image.due, wanted[i]);
         commit_sealed(&w, &batch);

@@ -34,6 +34,7 @@ static bide_finish_item finishes[2];
 static bide_touch_item touches[2];
 static bide_job exported;
 static bide_topic_stats topic_stats[2];
+static bide_topic_policy policies[2];
 static bide_stats stats;
 static bide_check_report report;
 static bide_event events[2];
@@ -141,6 +142,12 @@ static bide_op good(bide_op_kind kind)
         break;
     case BIDE_OP_TOPIC_STATS:
         op.topic_stats = (bide_topic_stats_args){.topic = text("a"), .stats = topic_stats};
+        break;
+    case BIDE_OP_TOPIC_SET:
+        op.topic_set = (bide_topic_set_args){text("a"), BIDE_TOPIC_POLICY_INIT};
+        break;
+    case BIDE_OP_TOPIC_GET:
+        op.topic_get = (bide_topic_get_args){text("a"), &policies[0], &policies[1]};
         break;
     case BIDE_OP_SUBSCRIBE:
     case BIDE_OP_EVENTS:
@@ -251,6 +258,8 @@ static void every_op_with_a_topic_rejects_an_invalid_one(void **state)
         REFUSED(PEEK_FIRST, op.query.topic = bad[i]);
         REFUSED(FIND, op.query.topic = bad[i]);
         REFUSED(TOPIC_STATS, op.topic_stats.topic = bad[i]);
+        REFUSED(TOPIC_SET, op.topic_set.topic = bad[i]);
+        REFUSED(TOPIC_GET, op.topic_get.topic = bad[i]);
     }
     /* Where no topic means all of them, or the one it is in. */
     for (size_t i = 0; i < 2; i++) {
@@ -285,7 +294,11 @@ static void put_arguments_are_checked(void **state)
     REFUSED(PUT, options.conflict = (bide_conflict)3);
     REFUSED(PUT, options.conflict = (bide_conflict)-1);
     REFUSED(PUT, options.delay_ms = 1, options.run_at_ms = 1);
-    REFUSED(PUT, options.max_retries = -2);
+    REFUSED(PUT, options.max_retries = -3);
+    TAKEN(PUT, options.max_retries = BIDE_NO_DEFAULT);
+    TAKEN(PUT, options.ttr_ms = BIDE_NO_DEFAULT);
+    TAKEN(PUT, options.expires_at_ms = BIDE_NO_DEFAULT);
+    REFUSED(PUT, options.fallbacks = 2);
     REFUSED(PUT, options.delay_ms = -1);
     REFUSED(PUT, options.delay_ms = TOO_LONG);
     TAKEN(PUT, options.delay_ms = BIDE_TIME_MAX_MS);
@@ -503,6 +516,8 @@ static void query_arguments_are_checked(void **state)
     REFUSED(WAIT, op.wait.timeout_ms = TOO_LONG);
     REFUSED(STATS, op.stats.stats = NULL);
     REFUSED(TOPIC_STATS, op.topic_stats.stats = NULL);
+    REFUSED(TOPIC_GET, op.topic_get.policy = NULL);
+    REFUSED(TOPIC_GET, op.topic_get.in_force = NULL);
 }
 
 static void list_arguments_are_checked(void **state)

@@ -393,8 +393,9 @@ static void struct_sizes_match_the_tables(void **state)
     assert_int_equal(offsetof(bide_job, room_), 320);
     assert_int_equal(offsetof(bide_counts, room_), 48);
     assert_int_equal(offsetof(bide_counters, room_), 112);
-    assert_int_equal(sizeof(bide_put_options), 96);
-    assert_int_equal(offsetof(bide_topic_stats, room_), 448);
+    assert_int_equal(sizeof(bide_put_options), 104);
+    assert_int_equal(offsetof(bide_topic_stats, room_), 488);
+    assert_int_equal(offsetof(bide_topic_policy, room_), 88);
     assert_int_equal(offsetof(bide_stats, room_), 264);
     assert_int_equal(offsetof(bide_event, room_), 232);
     assert_int_equal(offsetof(bide_recovery, room_), 32);

@@ -144,7 +144,7 @@ static void times_accept_the_syntax_of_the_flags(void **state)
     assert_int_equal(line.options.expires_at_ms, NOW + 60000);
     accepts("{\"body\":\"\",\"run_at_ms\":1798156800000,\"max_retries\":-1,\"replace\":false}");
     assert_int_equal(line.options.run_at_ms, INT64_C(1798156800000));
-    assert_int_equal(line.options.max_retries, BIDE_NO_RETRY_LIMIT);
+    assert_int_equal(line.options.max_retries, BIDE_NO_DEFAULT);
     assert_int_equal(line.options.conflict, BIDE_REJECT);
     accepts("{\"body\":\"\",\"conflict\":\"skip\"}");
     assert_int_equal(line.options.conflict, BIDE_SKIP);
@@ -152,6 +152,11 @@ static void times_accept_the_syntax_of_the_flags(void **state)
     assert_int_equal(line.options.conflict, BIDE_REPLACE);
     accepts("{\"body\":\"\",\"conflict\":\"reject\"}");
     assert_int_equal(line.options.conflict, BIDE_REJECT);
+    accepts("{\"body\":\"\",\"ttr_ms\":0,\"retain\":\"0s\",\"expires_at_ms\":0}");
+    assert_int_equal(line.options.ttr_ms, BIDE_NO_DEFAULT);
+    assert_int_equal(line.options.retain_ms, BIDE_NO_DEFAULT);
+    assert_int_equal(line.options.expires_at_ms, BIDE_NO_DEFAULT);
+    assert_int_equal(line.options.backoff_base_ms, 0);
 }
 
 static void a_line_overrides_the_default_due_time(void **state)

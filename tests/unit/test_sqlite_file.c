@@ -124,8 +124,8 @@ static void stored_records_are_recognized(void **state)
     commit_records(store, &remove, 1);
     assert_int_equal(holds(&remove), 1);
 
-    struct bi_record pause = {.kind = BI_PAUSE, .image = {.due = 500, .topic = "mail"}};
-    struct bi_record resume = {.kind = BI_PAUSE, .image = {.due = 0, .topic = "mail"}};
+    struct bi_record pause = {.kind = BI_TOPIC, .image = {.due = 500, .topic = "mail"}};
+    struct bi_record resume = {.kind = BI_TOPIC, .image = {.due = 0, .topic = "mail"}};
     assert_int_equal(holds(&pause), 0);
     assert_int_equal(holds(&resume), 1);
     commit_records(store, &pause, 1);

@@ -95,6 +95,8 @@ static void draw_topic(const struct top *top, int row, const int *widths,
         bi_top_screen_draw(row, 0, BI_TOP_REST, STYLE_CURSOR, "");
     if (topic->now.paused)
         bi_top_screen_draw(row, 0, 1, selected ? STYLE_CURSOR : STYLE_WARN, "P");
+    else if (topic->now.limited != BIDE_LIMIT_NONE)
+        bi_top_screen_draw(row, 0, 1, selected ? STYLE_CURSOR : STYLE_WARN, "L");
 
     for (int i = 0; i < TOP_COLUMNS; i++) {
         char cell[BI_TOP_FORMAT_SIZE];

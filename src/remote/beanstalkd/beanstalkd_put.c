@@ -17,9 +17,11 @@ static uint32_t seconds_of(int64_t ms)
     return seconds > UINT32_MAX ? UINT32_MAX : (uint32_t)seconds;
 }
 
-#define REJECT_OPTION(kind, name)                                   \
-    BI_JOB_IF_PUT_##kind(if (options->BI_JOB_MEMBER_##kind(name) != \
-                             BI_JOB_NONE_##kind) return BI_JOB_NAME(kind, name);)
+/* BIDE_NO_DEFAULT is what holds there anyway. */
+#define REJECT_OPTION(kind, name)                                                         \
+    BI_JOB_IF_PUT_##kind(if (options->BI_JOB_MEMBER_##kind(name) != BI_JOB_NONE_##kind && \
+                             options->BI_JOB_MEMBER_##kind(name) !=                       \
+                                 BIDE_NO_DEFAULT) return BI_JOB_NAME(kind, name);)
 
 /* Returns the name of an option that beanstalkd does not support, or NULL. */
 static const char *unsupported_option(const bide_put_options *options)
@@ -52,7 +54,7 @@ static int send_put(struct exchange *exchange, size_t index)
     if (options->run_at_ms != 0)
         delay_ms = options->run_at_ms - bi_clock_wall() / 1000;
     int64_t ttr_ms =
-        options->ttr_ms != 0 ? options->ttr_ms : client->remote.context.options.default_ttr_ms;
+        options->ttr_ms > 0 ? options->ttr_ms : client->remote.context.options.default_ttr_ms;
 
     const bide_buf *buf = item->buf != NULL ? item->buf : item->made_;
     bide_slice body = item->body;

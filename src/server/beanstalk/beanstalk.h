@@ -175,6 +175,7 @@ struct request {
             char key[BIDE_KEY_MAX];
         } put;
         bide_topic_stats topic;
+        bide_topic_policy policies[2]; /* topic-get: what is set, and what is in force */
         bide_stats stats;
         char copy[OUTPUT_SMALL]; /* of such a reply */
     };
@@ -302,7 +303,8 @@ verb_fill bi_beanstalk_finish_delete, bi_beanstalk_finish_release, bi_beanstalk_
 verb_fill bi_beanstalk_tube_pause, bi_beanstalk_stats_server, bi_beanstalk_stats_job,
     bi_beanstalk_stats_tube, bi_beanstalk_stats_list_tubes, bi_beanstalk_stats_list_jobs;
 verb_fill bi_beanstalk_ext_put_many, bi_beanstalk_ext_finish_and_put, bi_beanstalk_ext_reserve_many,
-    bi_beanstalk_ext_result, bi_beanstalk_ext_update, bi_beanstalk_ext_purge;
+    bi_beanstalk_ext_result, bi_beanstalk_ext_update, bi_beanstalk_ext_purge,
+    bi_beanstalk_ext_topic_set, bi_beanstalk_ext_topic_get;
 
 /* These verbs make no request, or only sometimes. */
 typedef void verb_handle(struct beanstalk_conn *conn, const struct command *command);

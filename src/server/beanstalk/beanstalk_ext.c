@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * beanstalk_ext - verbs that bide adds: put-many, finish-and-put, reserve-many, result, update and
- * purge-tube.
+ * beanstalk_ext - verbs that bide adds: put-many, finish-and-put, reserve-many, result, update,
+ * purge-tube, topic-set and topic-get.
  *
  * Ownership  The jobs of reserve-many do not belong to the session; the reply names their tokens,
  *            which are valid on any connection. Until the socket has accepted the whole reply the
@@ -9,6 +9,8 @@
  */
 #define _GNU_SOURCE /* memmem */
 #include "server/beanstalk/beanstalk.h"
+
+#include "op/topic_policy.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -456,5 +458,49 @@ const char *bi_beanstalk_ext_purge(struct request *request, const struct command
     request->write = write_purged;
     request->op.purge = (bide_purge_args){.topic = command->name, .state = command->state};
     bi_admission_audit(&request->conn->base, &request->op);
+    return NULL;
+}
+
+/* ---- topic-set, topic-get ---- */
+
+/* Blocking: a put or reserve behind it must see the policy. */
+const char *bi_beanstalk_ext_topic_set(struct request *request, const struct command *command)
+{
+    request->op.topic_set =
+        (bide_topic_set_args){.topic = command->name, .policy = command->policy};
+    bi_admission_audit(&request->conn->base, &request->op);
+    return NULL;
+}
+
+/* Writes the settings, in milliseconds; what is not set is left out. */
+static void write_policy(struct output *text, const char *prefix, const bide_topic_policy *policy)
+{
+    for (size_t i = 0; i < BI_TOPIC_POLICY_FIELDS; i++) {
+        const struct policy_field *field = &bi_topic_policy_fields[i];
+        int64_t value = bi_topic_policy_get(policy, field);
+        if (value == field->none)
+            continue;
+
+        bi_output_text(text, prefix);
+        for (const char *c = field->name; *c != 0; c++)
+            bi_output_add(text, *c == '_' ? "-" : c, 1);
+        bi_output_format(text, ": %lld\n", value < 0 ? -1LL : (long long)value);
+    }
+}
+
+static void write_topic_policy(struct request *request)
+{
+    struct output text;
+    bi_beanstalk_stats_begin_document(&text);
+    write_policy(&text, "", &request->policies[0]);
+    write_policy(&text, "in-force-", &request->policies[1]);
+    bi_beanstalk_stats_end_document(request->conn, &text);
+}
+
+const char *bi_beanstalk_ext_topic_get(struct request *request, const struct command *command)
+{
+    request->write = write_topic_policy;
+    request->op.topic_get = (bide_topic_get_args){
+        .topic = command->name, .policy = &request->policies[0], .in_force = &request->policies[1]};
     return NULL;
 }

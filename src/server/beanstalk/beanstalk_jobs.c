@@ -30,7 +30,9 @@ static bool reply_put(struct request *request)
 
 void bi_beanstalk_jobs_set_expiry(bide_put_options *options, int64_t expires_ms)
 {
-    if (expires_ms == 0)
+    if (expires_ms == BIDE_NO_DEFAULT)
+        options->expires_at_ms = BIDE_NO_DEFAULT;
+    if (expires_ms <= 0)
         return;
     int64_t at = (bi_clock_wall() + 999) / 1000 + expires_ms; /* rounded up: never expires early */
     options->expires_at_ms = at > BIDE_TIMESTAMP_MAX_MS ? BIDE_TIMESTAMP_MAX_MS : at;

@@ -38,7 +38,9 @@ const char *bi_beanstalk_parse_verb_name(enum verb verb)
 /* ---- options ---- */
 
 _Static_assert(offsetof(bide_put_options, backoff_max_ms) ==
-                   offsetof(bide_put_options, backoff_base_ms) + sizeof(int64_t),
+                       offsetof(bide_put_options, backoff_base_ms) + sizeof(int64_t) &&
+                   offsetof(bide_topic_policy, backoff_max_ms) ==
+                       offsetof(bide_topic_policy, backoff_base_ms) + sizeof(int64_t),
                "the maximum follows the base");
 
 static const struct {
@@ -69,6 +71,16 @@ static const struct {
     {VERB_UPDATE, "at", FIELD(DATETIME, update.run_at_ms)},
     {VERB_UPDATE, "ttr", FIELD(TTR, update.ttr_ms)},
     {VERB_UPDATE, "tube", FIELD(TUBE, update.topic)},
+    {VERB_TOPIC_SET, "ttr", FIELD(DURATION, policy.ttr_ms)},
+    {VERB_TOPIC_SET, "retries", FIELD(PRIORITY, policy.max_retries)},
+    {VERB_TOPIC_SET, "backoff", FIELD(BACKOFF, policy.backoff_base_ms)},
+    {VERB_TOPIC_SET, "retain", FIELD(DURATION, policy.retain_ms)},
+    {VERB_TOPIC_SET, "expires", FIELD(DURATION, policy.expires_in_ms)},
+    {VERB_TOPIC_SET, "max-jobs", FIELD(PRIORITY, policy.max_jobs)},
+    {VERB_TOPIC_SET, "concurrency", FIELD(PRIORITY, policy.concurrency)},
+    {VERB_TOPIC_SET, "rate", FIELD(PRIORITY, policy.rate)},
+    {VERB_TOPIC_SET, "period", FIELD(DURATION, policy.rate_period_ms)},
+    {VERB_TOPIC_SET, "burst", FIELD(PRIORITY, policy.rate_burst)},
     {VERB_LIST_JOBS, "cursor", FIELD(CURSOR, cursor)},
     {VERB_LIST_JOBS, "key", FIELD(KEY, filter.key)},
     {VERB_LIST_JOBS, "text", FIELD(TEXT, filter.text)},
@@ -81,6 +93,7 @@ static void reset_options(struct command *command, enum verb verb)
 {
     static const bide_put_options put = BIDE_PUT_OPTIONS_INIT;
     static const bide_update_args update = BIDE_UPDATE_INIT;
+    static const bide_topic_policy policy = BIDE_TOPIC_POLICY_INIT;
 
     command->text_size = 0;
     if (verb == VERB_PUT) {
@@ -92,11 +105,48 @@ static void reset_options(struct command *command, enum verb verb)
         command->step =
             (bide_finish_and_put_args){.finish.retain_ms = BIDE_KEEP, .priority = BIDE_KEEP};
         command->result_size = 0;
+    } else if (verb == VERB_TOPIC_SET) {
+        command->policy = policy;
     } else if (verb == VERB_LIST_JOBS) {
         command->filter = (bide_filter){0};
         command->cursor[0] = 0;
     } else {
         command->delay_ms = command->retain_ms = BIDE_KEEP;
+    }
+}
+
+/* Whether the value is a word instead of a number: in a put "none", which excludes the default of the
+ * topic, in topic-set "none", which clears the setting, or "unlimited" retries. Sets the member. */
+static bool set_word(struct command *command, enum verb verb, const struct field *field,
+                     const struct reader *value)
+{
+    bide_slice word = {value->at, (size_t)(value->end - value->at)};
+    char *member = (char *)command + field->at;
+    bool none = bi_beanstalk_field_equals(word, "none");
+
+    if (verb == VERB_TOPIC_SET && field->at == offsetof(struct command, policy.max_retries) &&
+        bi_beanstalk_field_equals(word, "unlimited")) {
+        command->policy.max_retries = BIDE_UNLIMITED;
+        return true;
+    }
+    if (!none || (verb != VERB_TOPIC_SET && verb != VERB_PUT))
+        return false;
+
+    switch (field->kind) {
+    case RETRIES:
+        *(int32_t *)(void *)member = BIDE_NO_DEFAULT;
+        return true;
+    case BACKOFF:
+        ((int64_t *)(void *)member)[1] = BIDE_NO_DEFAULT;
+        *(int64_t *)(void *)member = BIDE_NO_DEFAULT;
+        return true;
+    case DURATION:
+    case POSITIVE:
+    case PRIORITY:
+        *(int64_t *)(void *)member = BIDE_NO_DEFAULT;
+        return true;
+    default:
+        return false;
     }
 }
 
@@ -113,7 +163,8 @@ static bool set_option(struct command *command, enum verb verb, bide_slice word)
     for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
         bool known = options[i].verb == verb || (command->item && options[i].verb == VERB_PUT_MANY);
         if (known && bi_beanstalk_field_equals(name, options[i].name))
-            return bi_beanstalk_field_parse(command, &options[i].field, &value) && at_end(&value);
+            return set_word(command, verb, &options[i].field, &value) ||
+                   (bi_beanstalk_field_parse(command, &options[i].field, &value) && at_end(&value));
     }
     return false;
 }
@@ -134,7 +185,7 @@ static bool option_follows(const struct reader *reader)
  * only this command fails if the size of its body is known. */
 static enum parse parse_options(struct command *command, enum verb verb, struct reader *reader)
 {
-    if (at_end(reader) && verb != VERB_UPDATE)
+    if (at_end(reader) && verb != VERB_UPDATE && verb != VERB_TOPIC_SET)
         return PARSE_OK;
     if (!option_follows(reader))
         return PARSE_BAD_FORMAT;

@@ -65,6 +65,8 @@
       FIELD(STATE_OR_ANY, state), FIELD(BATCH, count))                                             \
     X(PURGE_TUBE, "purge-tube", EXTENSION | SPACE, FIELD(TUBE, name), FIELD(STATE, state))         \
     X(CLIENT_NAME, "client-name", EXTENSION | SPACE, FIELD(WORD, name))                            \
+    X(TOPIC_SET, "topic-set", EXTENSION | SPACE | OPTIONS, FIELD(TUBE, name))                      \
+    X(TOPIC_GET, "topic-get", EXTENSION | SPACE, FIELD(TUBE, name))                                \
     X(CALL_CANCEL, "call-cancel", EXTENSION | SPACE, FIELD(U64, tag))                              \
     X(AUTH, "auth", EXTENSION | SPACE, FIELD(LINE, name))
 
@@ -104,10 +106,11 @@ struct command {
     bide_state state;   /* list-jobs, purge-tube */
     bide_slice name;    /* a tube ("" for *; of an item, "" for the used one), an op, a secret */
     bide_put_options put;
-    int64_t expires_ms; /* put: relative to now; 0: never */
+    int64_t expires_ms; /* put: relative to now; 0: never; or BIDE_NO_DEFAULT */
     bide_update_args update;
     bide_finish_and_put_args step; /* without the job and the items */
     uint32_t result_size;          /* of that job: the body begins with its result */
+    bide_topic_policy policy;      /* topic-set */
     bide_filter filter;            /* list-jobs */
     char cursor[BIDE_CURSOR_SIZE];
     size_t text_size;

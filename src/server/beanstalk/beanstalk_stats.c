@@ -162,6 +162,16 @@ const char *bi_beanstalk_stats_server(struct request *request, const struct comm
 
 /* ---- stats-tube ---- */
 
+/* Only with a limit: otherwise the keys are those of beanstalkd. */
+static void write_limits(struct output *text, const bide_topic_stats *topic)
+{
+    write_count(text, "concurrency", topic->concurrency);
+    write_count(text, "rate", topic->rate);
+    write_count(text, "rate-period-ms", (uint64_t)topic->rate_period_ms);
+    bi_output_format(text, "limited: %s\n", bide_limit_name(topic->limited));
+    write_count(text, "limit-left-ms", (uint64_t)topic->limit_left_ms);
+}
+
 static void write_stats_tube(struct request *request)
 {
     const bide_topic_stats *topic = &request->topic;
@@ -181,6 +191,8 @@ static void write_stats_tube(struct request *request)
     write_count(&text, "cmd-pause-tube", topic->total.pauses);
     write_count(&text, "pause", (uint64_t)(topic->paused ? topic->pause_ms : 0) / 1000);
     write_seconds_left(&text, "pause-time-left", topic->pause_left_ms);
+    if (topic->concurrency != 0 || topic->rate != 0)
+        write_limits(&text, topic);
     bi_beanstalk_stats_end_document(request->conn, &text);
 }
 
