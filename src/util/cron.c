@@ -213,6 +213,7 @@ static int64_t first_moment(const struct cron *cron, const struct timezone_rules
     bool repeats = (cron->hours & ALL_HOURS) == ALL_HOURS;
     struct timezone_period period = bi_timezone_period(zone, at_s);
     int64_t shown = repeats ? INT64_MIN : shown_before(zone, &period);
+    int64_t searched = INT64_MAX, reading = INT64_MIN;
 
     while (at_s <= LAST_S) {
         int64_t now = at_s + period.offset_s, from = now;
@@ -220,7 +221,11 @@ static int64_t first_moment(const struct cron *cron, const struct timezone_rules
         if (!repeats && (at_s == period.begin_s || shown > now))
             from = shown;
 
-        int64_t reading = first_reading(cron, from);
+        /* A rare reading remains the first one for many periods. */
+        if (from < searched || from > reading) {
+            searched = from;
+            reading = first_reading(cron, from);
+        }
         if (reading == NO_READING)
             return NO_READING;
         int64_t moment = reading > now ? reading - period.offset_s : at_s;

@@ -247,9 +247,6 @@ static bool parse_item(struct parser *parser)
 
     if (!parse_step(parser, &has_step, &step))
         return false;
-    /* 7/2 begins with Sunday, as 0/2 does. */
-    if (!is_range && first > field->last)
-        first = field->first;
     if (!is_range && !has_step)
         last = first;
     parser->any = parser->any || is_star;

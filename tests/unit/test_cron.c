@@ -5,7 +5,7 @@
 #include "unit.h"
 
 #include "util/message.h"
-#include "util/timezone.h"
+#include "util/timezone_file.h"
 
 #include <bide/job.h>
 #include <stdlib.h>
@@ -480,6 +480,27 @@ static void an_offset_may_have_seconds(void **state)
            "1972-01-07 12:00", NULL);
 }
 
+/* At 12:00 UTC the clock is set back by two hours, at 12:30 forward by one. */
+static void changes_may_follow_each_other_within_the_hour(void **state)
+{
+    (void)state;
+    const int64_t noon_s = utc("2026-06-01 12:00") / 1000;
+    bi_timezone_free(zone);
+    zone = calloc(1, sizeof(*zone) + 3 * sizeof(zone->changes[0]));
+    assert_non_null(zone);
+    zone->count = 3;
+    zone->changes[0] = (struct timezone_change){.at_s = INT64_MIN, .offset_s = 7200};
+    zone->changes[1] = (struct timezone_change){.at_s = noon_s};
+    zone->changes[2] = (struct timezone_change){.at_s = noon_s + 1800, .offset_s = 3600};
+
+    /* It shows 12:00 to 12:29 and 13:30 to 13:59 again, but 14:00 for the first time. */
+    occurs("45 13 1 6 *", "2026-06-01 00:00", "2026-06-01 11:45", "2027-06-01 12:45", NULL);
+    occurs("15 12 1 6 *", "2026-06-01 00:00", "2026-06-01 10:15", "2027-06-01 11:15", NULL);
+    occurs("45 13,14 1 6 *", "2026-06-01 12:10", "2026-06-01 13:45", "2027-06-01 12:45", NULL);
+    occurs("45 13,14 1 6 *", "2026-06-01 12:35", "2026-06-01 13:45", "2027-06-01 12:45", NULL);
+    occurs("45 * 1 6 *", "2026-06-01 12:00", "2026-06-01 12:45", "2026-06-01 13:45", NULL);
+}
+
 static void changes_beyond_2037_follow_the_rule(void **state)
 {
     (void)state;
@@ -500,6 +521,7 @@ static void rare_days_are_found(void **state)
     occurs("0 0 * 2 4#5", "2026-01-01 00:00", "2052-02-29 00:00", "2080-02-29 00:00",
            "2120-02-29 00:00", NULL);
     occurs("0 0 1 1 *", "1970-01-01 00:00", "1971-01-01 00:00", NULL);
+    occurs("0 0 1 1 *", "2199-01-01 00:00", "2200-01-01 00:00", NULL);
 }
 
 static void impossible_days_never_occur(void **state)
@@ -528,6 +550,9 @@ static void moments_are_between_1970_and_2200(void **state)
     assert_true(bi_cron_next(&every, NULL, BIDE_TIMESTAMP_MAX_MS - 1) == BIDE_TIMESTAMP_MAX_MS);
     assert_true(bi_cron_next(&every, NULL, BIDE_TIMESTAMP_MAX_MS) == BI_CRON_NEVER);
     assert_true(bi_cron_next(&every, NULL, INT64_MAX) == BI_CRON_NEVER);
+    in_zone("-08:00"); /* where 1969 has not ended yet */
+    occurs("0 20 * * *", "1970-01-01 00:00", "1970-01-01 04:00", "1970-01-02 04:00", NULL);
+    occurs("0 0 1 1 *", "1970-01-01 00:00", "1970-01-01 08:00", "1971-01-01 08:00", NULL);
 }
 
 static void multiples_are_counted_from_the_anchor(void **state)
@@ -541,6 +566,9 @@ static void multiples_are_counted_from_the_anchor(void **state)
     assert_true(bi_cron_next(&cron, NULL, start) == start + 900000);
     assert_true(bi_cron_next(&cron, NULL, start - 900001) == start - 900000);
     assert_true(bi_cron_next(&cron, NULL, start + 10 * 900000 + 1) == start + 11 * 900000);
+    cron.anchor_ms = 600000;
+    assert_true(bi_cron_next(&cron, NULL, 0) == 600000);
+    assert_true(bi_cron_next(&cron, NULL, 600000) == 1500000);
     cron.anchor_ms = INT64_MIN;
     assert_true(bi_cron_next(&cron, NULL, start) - start <= 900000);
     cron.anchor_ms = INT64_MAX;
@@ -578,6 +606,7 @@ int main(void)
         cmocka_unit_test(a_skipped_day_occurs_at_the_beginning_of_the_next),
         cmocka_unit_test(dst_may_be_in_winter),
         cmocka_unit_test(an_offset_may_have_seconds),
+        cmocka_unit_test(changes_may_follow_each_other_within_the_hour),
         cmocka_unit_test(changes_beyond_2037_follow_the_rule),
         cmocka_unit_test(rare_days_are_found),
         cmocka_unit_test(impossible_days_never_occur),

@@ -366,6 +366,7 @@ static void dates_of_a_rule_have_three_forms(void **state)
     struct file file = file_of(0, "AAA0BBB,J60/0,300/0");
     struct timezone_rules *zone = decoded(&file);
     shows(zone, "2024-02-29 23:59:59", "2024-02-29 23:59:59 +0000 AAA");
+    shows(zone, "1970-07-01 00:00:00", "1970-07-01 01:00:00 +0100 BBB");
     shows(zone, "2024-03-01 00:00:00", "2024-03-01 01:00:00 +0100 BBB");
     shows(zone, "2023-03-01 00:00:00", "2023-03-01 01:00:00 +0100 BBB");
     shows(zone, "2024-10-26 23:00:00", "2024-10-26 23:00:00 +0000 AAA");
