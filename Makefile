@@ -12,7 +12,7 @@ STEP ?=
 ARGS ?=
 PORT ?= 11300
 
-.PHONY: all run quickstart test tests check asan tsan analyze bench abuse sim cron holds kill killserver killchains livefuzz fuzz differ symbols format library install clean help
+.PHONY: all run quickstart test tests check asan tsan analyze bench abuse sim cron holds kill killserver killchains killschedule livefuzz fuzz differ symbols format library install clean help
 
 all: build/build.ninja ## build the library, the examples, the benchmark and the tests in build/
 	ninja -C build
@@ -93,6 +93,10 @@ killchains: build/build.ninja ## run chains of jobs while workers and bided are 
 	ninja -C build killserver bided
 	@build/killserver --server build/bided --chains $(CHAINS) $(ARGS)
 	@build/killserver --at file --chains $(CHAINS) $(ARGS)
+
+killschedule: build/build.ninja ## kill -9 schedulers, consumers and bided while 200 schedules fire each second
+	ninja -C build killschedule bided
+	@build/killschedule --server build/bided $(ARGS)
 
 livefuzz: build/build.ninja ## send random input to a running bided: SECONDS=60
 	ninja -C build livefuzz bided

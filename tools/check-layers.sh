@@ -2,7 +2,7 @@
 # check-layers.sh - verify that the includes of src/ point down only, that meson builds every source
 # file, and that the tour of docs/ARCHITECTURE.md names every file of src/ and no others.
 #
-#     cli, server -> task -> queue -> local, remote -> backend -> store -> core -> op -> util
+#     cli, server -> task -> schedule -> queue -> local, remote -> backend -> store -> core -> op -> util
 #
 # In src/server only main.c, which chooses the protocols, includes the headers of one.
 set -u
@@ -10,7 +10,7 @@ cd "$(dirname "$0")/.." || exit 1
 
 awk '
 BEGIN {
-    n = split("util op core store backend local queue task server", name)
+    n = split("util op core store backend local queue schedule task server", name)
     for (i = 1; i <= n; i++)
         level[name[i]] = i
     level["remote"] = level["local"]

@@ -259,6 +259,8 @@ step_robust() {
     check_counted build-gcc/killserver --server build-gcc/bided --rounds 10
     check_counted build-gcc/killserver --server build-gcc/bided --chains 300
     check_counted build-gcc/killserver --at file --chains 200
+    check_counted build-gcc/killschedule --server build-gcc/bided --schedules 20 --seconds 6 \
+        --kill-ms 300
 }
 step_interop() {
     build_gcc || return 1

@@ -221,11 +221,16 @@ typedef struct bide_worker_options {
     bide_work_handler event;    /* may be NULL */
     bide_health_handler health; /* may be NULL */
     void *user;                 /* passed to both */
+    uint64_t flags;             /* BIDE_WORKER_NO_SCHEDULES */
 } bide_worker_options;
 
-#define BIDE_WORKER_OPTIONS_INIT                                                 \
-    {                                                                            \
-        sizeof(bide_worker_options), 0, BIDE_BY_PRIORITY, 0, 0, NULL, NULL, NULL \
+/* While a worker runs, it also puts the jobs of the queue's schedules (schedule.h), as far as the
+ * queue can have schedules; not with this flag. */
+#define BIDE_WORKER_NO_SCHEDULES UINT64_C(1)
+
+#define BIDE_WORKER_OPTIONS_INIT                                                    \
+    {                                                                               \
+        sizeof(bide_worker_options), 0, BIDE_BY_PRIORITY, 0, 0, NULL, NULL, NULL, 0 \
     }
 
 /* Creates a worker without handlers; options may be NULL. The queue must outlive the worker:

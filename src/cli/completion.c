@@ -4,7 +4,7 @@
  *
  * The scripts for the shells are short: they pass the words of the command line to "bide completion
  * words", which completes the last one from the tables of verbs and flags. The kind of an argument
- * is its name in the usage of a verb, or after a flag: TOPIC, FILE, STATE and VERB are completed,
+ * is its name in the usage of a verb, or after a flag: TOPIC, FILE, STATE, ACTION and VERB are completed,
  * lower case is a literal, and a|b are alternatives. Other kinds are not completed.
  *
  * Output     The first line is the part of the last word that stays ("--color="). Then a candidate
@@ -14,6 +14,7 @@
  */
 #include "cli/connect.h"
 #include "cli/query.h"
+#include "cli/schedule/schedule_cli.h"
 
 #include <assert.h>
 #include <ctype.h>
@@ -85,6 +86,7 @@ static const struct {
     const char *kind;
     void (*offer)(void);
 } kinds[] = {
+    {"ACTION", bi_schedule_offer_actions},
     {"STATE", offer_states},
     {"VERB", offer_verbs},
 };

@@ -37,6 +37,8 @@ struct verb {
 #define BI_VERBS(HEADING, X)                                                          \
     HEADING("Submit and process jobs")                                                \
     X(put) X(work) X(wait)                                                            \
+    HEADING("Put jobs at recurring times")                                            \
+    X(schedule)                                                                       \
     HEADING("Process jobs one by one")                                                \
     X(reserve) X(touch) X(done) X(delete) X(release) X(fail) X(bury)                  \
     HEADING("Change jobs")                                                            \

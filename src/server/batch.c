@@ -70,6 +70,27 @@ static void on_done(bide_op *op)
     server_op->type->completed(server_op);
 }
 
+static bool is_noted(const struct server_settings *settings, bide_slice topic)
+{
+    size_t size = strlen(settings->noted_topic);
+    return topic.size == size && memcmp(topic.data, settings->noted_topic, size) == 0;
+}
+
+/* Tells the owner of the server if the op brings a job into the noted topic. */
+static void note_topic(const struct server *server, const bide_op *op)
+{
+    const struct server_settings *settings = &server->settings;
+    if (settings->note == NULL || (!bi_op_is(op, OP_INSERTS_JOBS) && op->kind != BIDE_OP_UPDATE))
+        return;
+
+    /* Most ops are single puts: without the search by layout. */
+    bool noted = op->kind == BIDE_OP_PUT && is_noted(settings, op->put.topic);
+    for (size_t i = op->kind == BIDE_OP_PUT ? 0 : bi_op_args_topic_count(op); i-- > 0 && !noted;)
+        noted = is_noted(settings, bi_op_args_topic(op, i));
+    if (noted)
+        settings->note(settings->user);
+}
+
 /* Adds an op that is counted as in flight. */
 static void append(struct server_op *server_op)
 {
@@ -80,6 +101,7 @@ static void append(struct server_op *server_op)
     if (batch->count == BATCH_MAX || batch->topics >= BATCH_TOPICS || batch->slow)
         bi_batch_flush(server);
 
+    note_topic(server, op);
     op->cq = server->cq;
     op->done = on_done;
     op->user = server_op;

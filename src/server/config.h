@@ -20,7 +20,7 @@
 #include "util/message.h"
 
 #define BI_CONFIG_FILE "/etc/bide/bided.conf" /* read if it exists and --config is not given */
-#define BI_SETTINGS    47
+#define BI_SETTINGS    48
 #define BI_LISTEN_MAX  64 /* addresses */
 
 struct config {
@@ -37,6 +37,7 @@ struct config {
     uint32_t unix_mode;
     const char *secret_file; /* NULL: none, or overridden by a later auth_secret */
     const char *user;        /* "": do not change the user */
+    bool schedules;          /* put the jobs of schedules */
     enum bi_log_format log_format;
     bide_log_level log_level;
     char *given[BI_SETTINGS]; /* the text of each setting; NULL: not given */

@@ -7,6 +7,7 @@
  *            it. Signals are blocked until the loop handles them.
  */
 #include "queue/queue.h"
+#include "schedule/scheduler.h"
 #include "server/beanstalk/beanstalk.h"
 #include "server/config.h"
 #include "server/listener.h"
@@ -45,6 +46,7 @@ struct program {
     struct listeners listeners;
     struct server *server;
     bide *queue;
+    bide_scheduler *scheduler; /* NULL: none */
     char url[BI_URL_MAX];
     char display_url[BI_URL_MAX]; /* the same without a password */
     char status[300];             /* shown by systemctl status */
@@ -476,9 +478,17 @@ static void on_server_event(void *user, enum server_event event)
         reload(user);
         break;
     case SERVER_STOPPING:
+        bi_scheduler_quit(((struct program *)user)->scheduler);
         bi_process_notify("STOPPING=1\nSTATUS=stopping");
         break;
     }
+}
+
+static void on_schedule(void *user)
+{
+    const struct program *p = user;
+    if (p->scheduler != NULL)
+        bi_scheduler_notice(p->scheduler);
 }
 
 static int start_server(struct program *p, char *error)
@@ -488,6 +498,8 @@ static int start_server(struct program *p, char *error)
         .limits = p->limits,
         .log = p->log,
         .notify = on_server_event,
+        .noted_topic = BIDE_SCHEDULE_TOPIC,
+        .note = p->config.schedules ? on_schedule : NULL,
         .watchdog_us = bi_process_watchdog_us(),
         .user = p,
     };
@@ -504,6 +516,27 @@ static int start_server(struct program *p, char *error)
     return EXIT_OK;
 }
 
+/* ---- schedules ---- */
+
+static int start_scheduler(struct program *p, char *error)
+{
+    if (!p->config.schedules)
+        return EXIT_OK;
+    int code = bi_scheduler_start(p->queue, true, &p->scheduler);
+    if (code == BIDE_OK || code == BIDE_ENOTSUP)
+        return EXIT_OK;
+    bi_errmsg_set(error, "%s", bide_last_error());
+    return EXIT_FAILED;
+}
+
+/* The disk may hang: then the thread is left behind, and the queue is closed nevertheless. */
+static void stop_scheduler(struct program *p)
+{
+    bi_scheduler_quit(p->scheduler);
+    if (!bi_scheduler_join(p->scheduler, p->limits.stop_timeout_ms * 1000))
+        bi_scheduler_abandon(p->scheduler);
+}
+
 /* ---- start ---- */
 
 static int serve(struct program *p, char *error)
@@ -516,10 +549,13 @@ static int serve(struct program *p, char *error)
 
     code = start_server(p, error);
     if (code == EXIT_OK)
+        code = start_scheduler(p, error);
+    if (code == EXIT_OK)
         bi_server_run(p->server);
 
     /* The loop does not handle signals any more: their default would kill the last commits. */
     mask_signals(SIG_BLOCK);
+    stop_scheduler(p);
     bi_server_free(p->server);
     bide_close(p->queue);
     return code;

@@ -57,7 +57,9 @@ struct server_settings {
     struct server_limits limits;
     struct bi_log log;
     void (*notify)(void *user, enum server_event event); /* may be NULL */
-    int64_t watchdog_us; /* interval of SERVER_ALIVE, times three; 0: it is not reported */
+    const char *noted_topic;  /* note() is called before an op puts a job there, or moves one */
+    void (*note)(void *user); /* may be NULL */
+    int64_t watchdog_us;      /* interval of SERVER_ALIVE, times three; 0: it is not reported */
     void *user;
 };
 

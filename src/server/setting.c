@@ -335,6 +335,9 @@ static const struct setting table[] = {
     QUEUE_OPTION("topic_cleanup", GROUP_JOBS, "on|off",
                  "remove topics that have no jobs and no clients"),
 
+    {"schedules", GROUP_JOBS, "on|off", "on", "put the jobs of schedules", 0,
+     WORD(schedules, "off|on", "on or off")},
+
     QUEUE_OPTION(
         "sync", GROUP_DISK, "full|normal|off",
         "durability of acknowledged changes: full survives a power failure, normal a crash of "

@@ -52,7 +52,7 @@ bool bi_worker_is_current(const bide_worker *worker)
 
 /* ---- creation ---- */
 
-BI_SIZED_STRUCT_ENDS_WITH(bide_worker_options, user);
+BI_SIZED_STRUCT_ENDS_WITH(bide_worker_options, flags);
 
 static int check_options(const bide_worker_options *options)
 {
@@ -66,6 +66,8 @@ static int check_options(const bide_worker_options *options)
         return bi_last_error_set(BIDE_EINVAL, "worker_new: stop_timeout_ms is not a time");
     if (options->health_interval_ms < 0 || options->health_interval_ms > BIDE_TIME_MAX_MS)
         return bi_last_error_set(BIDE_EINVAL, "worker_new: health_interval_ms is not a time");
+    if ((options->flags & ~BIDE_WORKER_NO_SCHEDULES) != 0)
+        return bi_last_error_set(BIDE_EINVAL, "worker_new: unknown flags");
     return BIDE_OK;
 }
 
@@ -312,6 +314,13 @@ static void revoke_jobs(bide_worker *worker)
     }
 }
 
+/* Microseconds until the end; without an end, a year. */
+static int64_t time_left(int64_t end)
+{
+    int64_t left = end - bi_clock_boot(), year = INT64_C(31536000000000);
+    return left < 0 ? 0 : left > year ? year : left;
+}
+
 /* Joins and frees all threads if they end before `end`; else frees nothing. */
 static bool reap(bide_worker *worker, int64_t end)
 {
@@ -320,7 +329,10 @@ static bool reap(bide_worker *worker, int64_t end)
     pthread_mutex_unlock(&worker->lock);
 
     /* The worker threads first: they use the background thread, whose ops may be in flight. */
-    if (!ended || !bi_background_stop(&worker->background, end))
+    if (!ended || !bi_scheduler_join(worker->scheduler, time_left(end)))
+        return false;
+    worker->scheduler = NULL;
+    if (!bi_background_stop(&worker->background, end))
         return false;
 
     for (uint32_t i = 0; i < worker->options.threads; i++)
@@ -354,6 +366,7 @@ int bi_worker_stop(bide_worker *worker)
     assert(worker->state != WORKER_IDLE && worker->threads != NULL);
 
     worker->state = WORKER_STOPPING;
+    bi_scheduler_quit(worker->scheduler);
     bide_worker_quit(worker);
     if (!await_stopped(worker, true, end)) {
         bi_worker_request_stop(worker, 0, BIDE_REASON_STOPPING);
@@ -420,6 +433,24 @@ int bide_worker_free(bide_worker *worker)
 
 /* ---- start ---- */
 
+/* A queue without schedules needs none. A failure leaves the worker as it was before its start. */
+static int start_scheduler(bide_worker *worker)
+{
+    if ((worker->options.flags & BIDE_WORKER_NO_SCHEDULES) != 0)
+        return BIDE_OK;
+    int code = bi_scheduler_start(worker->queue, false, &worker->scheduler);
+    if (code == BIDE_OK || code == BIDE_ENOTSUP) {
+        bi_last_error_clear();
+        return BIDE_OK;
+    }
+
+    char error[BIDE_ERROR_SIZE];
+    bi_text_copy(error, bide_last_error());
+    worker->threads_left = 0; /* none has been started */
+    reap(worker, NEVER);
+    return bi_last_error_set(code, "worker_start: %s", error);
+}
+
 int bi_worker_prepare(bide_worker *worker)
 {
     if (worker->entry_count == 0)
@@ -438,9 +469,10 @@ int bi_worker_prepare(bide_worker *worker)
     (void)got; /* fails if it is not readable */
 
     int code = create_threads(worker);
-    if (code == BIDE_OK)
-        worker->state = WORKER_RUNNING;
-    return code;
+    if (code != BIDE_OK)
+        return code;
+    worker->state = WORKER_RUNNING;
+    return start_scheduler(worker);
 }
 
 static void *worker_thread_main(void *arg)

@@ -25,6 +25,7 @@
 #define BI_WORKER_INTERNAL_H
 
 #include "queue/queue.h"
+#include "schedule/scheduler.h"
 #include "util/clock.h"
 
 #include <bide/task.h>
@@ -202,6 +203,7 @@ enum worker_state { WORKER_IDLE, WORKER_RUNNING, WORKER_STOPPING };
 struct bide_worker {
     bide *queue;
     bide_worker_options options; /* resolved */
+    bide_scheduler *scheduler;   /* NULL: none */
 
     struct entry **entries; /* by topic */
     bide_slice *topics;     /* in the order of registration; each ends with a NUL */

@@ -37,6 +37,7 @@ extern const struct theme hostile_theme;
 extern const struct theme json_theme;
 extern const struct theme lease_theme;
 extern const struct theme query_theme;
+extern const struct theme schedule_theme;
 extern const struct theme overview_theme;
 extern const struct theme move_plain_theme;
 extern const struct theme move_theme;

@@ -5,6 +5,7 @@
  * The suite adopts what its tests leave behind (a server that bide has started goes on when bide
  * ends), and ends it after each test.
  */
+#define _GNU_SOURCE /* mempcpy() */
 #include "../fault/suite.h"
 #include "cli_test.h"
 
@@ -38,6 +39,13 @@ static const struct theme *const everywhere[] = {
     &work_next_theme,
     &work_stop_theme,
     &work_theme,
+};
+/* clang-format on */
+
+/* Run at every place but a beanstalkd, which cannot have what they need. */
+/* clang-format off */
+static const struct theme *const complete[] = {
+    &schedule_theme,
 };
 /* clang-format on */
 
@@ -123,6 +131,7 @@ static bool choose(size_t place, const struct theme *theme)
     if (place == NOWHERE)
         return contains(once, COUNT(once), theme);
     return contains(everywhere, COUNT(everywhere), theme) ||
+           (!is_plain() && contains(complete, COUNT(complete), theme)) ||
            (passes_leases() && contains(served, COUNT(served), theme));
 }
 
@@ -162,11 +171,14 @@ int __lsan_is_turned_off(void)
 
 int main(int argc, char **argv)
 {
-    static const struct theme *all[COUNT(everywhere) + COUNT(served) + COUNT(once)];
+    static const struct theme
+        *all[COUNT(everywhere) + COUNT(complete) + COUNT(served) + COUNT(once)];
+    const struct theme **next = all;
     static char beside[PATH_MAX];
-    memcpy(all, everywhere, sizeof(everywhere));
-    memcpy(all + COUNT(everywhere), served, sizeof(served));
-    memcpy(all + COUNT(everywhere) + COUNT(served), once, sizeof(once));
+    next = mempcpy(next, everywhere, sizeof(everywhere));
+    next = mempcpy(next, complete, sizeof(complete));
+    next = mempcpy(next, served, sizeof(served));
+    memcpy(next, once, sizeof(once));
     snprintf(beside, sizeof(beside), "%s", argv[0]);
     programs = dirname(beside);
     prctl(PR_SET_CHILD_SUBREAPER, 1);

@@ -2,6 +2,8 @@
 /* contract.c - the themes of the contract suite. */
 #include "contract.h"
 
+#include <bide/schedule.h>
+
 static const struct theme *const all_themes[] = {
     &put_theme,        &restore_theme,       &reserve_theme,       &strategy_theme,
     &lease_theme,      &touch_theme,         &retry_theme,         &key_theme,
@@ -14,17 +16,31 @@ static const struct theme *const all_themes[] = {
     &shutdown_theme,   &fuzz_theme,          &storage_calls_theme, &reconnect_theme,
     &optionsize_theme, &holder_theme,        &history_theme,       &finish_and_put_theme,
     &policy_theme,
+    &schedule_theme,
 };
 
 /* What is promised of queues that are closed and opened again. */
 static const struct theme *const kept_themes[] = {
-    &restart_theme, &restart_lease_theme, &restart_order_theme, &restart_time_theme,
-    &loading_theme, &loading_ops_theme,   &loading_close_theme, &recovered_theme,
-    &backup_theme,  &check_call_theme,    &cold_theme,          &cold_concurrent_theme,
+    &restart_theme,          &restart_lease_theme, &restart_order_theme, &restart_time_theme,
+    &loading_theme,          &loading_ops_theme,   &loading_close_theme, &recovered_theme,
+    &backup_theme,           &check_call_theme,    &cold_theme,          &cold_concurrent_theme,
+    &restart_schedule_theme,
 };
+
+/* A library that was built without JSON has none. */
+static bool has_schedules(void)
+{
+    bide_schedule schedule = BIDE_SCHEDULE_INIT;
+    int64_t moment;
+    size_t count;
+    schedule.when = "every 1m";
+    return bide_schedule_next(&schedule, 0, &moment, 1, &count, NULL) != BIDE_ENOTSUP;
+}
 
 static bool applies(const struct theme *theme)
 {
+    if (theme == &schedule_theme || theme == &restart_schedule_theme)
+        return has_schedules();
     return !is_in_process() || theme != &reconnect_theme;
 }
 

@@ -76,7 +76,7 @@ static void worker_is_unhealthy_without_a_server_and_recovers(void)
 {
     struct worker_fixture *fixture = crew_of_a_server();
     fixture->open = true;
-    UNTIL(stats_of(fixture->queue).waiting == 1);
+    UNTIL(stats_of(fixture->queue).waiting == 2); /* and its scheduler */
     kill_location_server(location);
     UNTIL_EVENTS(fixture, BIDE_WORK_UNHEALTHY, 1);
     CHECK(nth_event(fixture, BIDE_WORK_UNHEALTHY, 0)->code != BIDE_OK);

@@ -305,6 +305,7 @@ verb_fill bi_beanstalk_tube_pause, bi_beanstalk_stats_server, bi_beanstalk_stats
 verb_fill bi_beanstalk_ext_put_many, bi_beanstalk_ext_finish_and_put, bi_beanstalk_ext_reserve_many,
     bi_beanstalk_ext_result, bi_beanstalk_ext_update, bi_beanstalk_ext_purge,
     bi_beanstalk_ext_topic_set, bi_beanstalk_ext_topic_get;
+verb_fill bi_beanstalk_schedule_set, bi_beanstalk_schedule_call, bi_beanstalk_schedule_list;
 
 /* These verbs make no request, or only sometimes. */
 typedef void verb_handle(struct beanstalk_conn *conn, const struct command *command);

@@ -86,6 +86,7 @@ static const struct {
     {VERB_LIST_JOBS, "text", FIELD(TEXT, filter.text)},
     {VERB_LIST_JOBS, "min-age", FIELD(DURATION, filter.min_age_ms)},
     {VERB_LIST_JOBS, "max-age", FIELD(DURATION, filter.max_age_ms)},
+    {VERB_SCHEDULE_LIST, "cursor", FIELD(CURSOR, cursor)},
 };
 
 /* Sets the defaults of what the options of a verb change. */
@@ -107,7 +108,7 @@ static void reset_options(struct command *command, enum verb verb)
         command->result_size = 0;
     } else if (verb == VERB_TOPIC_SET) {
         command->policy = policy;
-    } else if (verb == VERB_LIST_JOBS) {
+    } else if (verb == VERB_LIST_JOBS || verb == VERB_SCHEDULE_LIST) {
         command->filter = (bide_filter){0};
         command->cursor[0] = 0;
     } else {

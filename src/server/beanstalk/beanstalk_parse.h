@@ -68,7 +68,15 @@
     X(TOPIC_SET, "topic-set", EXTENSION | SPACE | OPTIONS, FIELD(TUBE, name))                      \
     X(TOPIC_GET, "topic-get", EXTENSION | SPACE, FIELD(TUBE, name))                                \
     X(CALL_CANCEL, "call-cancel", EXTENSION | SPACE, FIELD(U64, tag))                              \
-    X(AUTH, "auth", EXTENSION | SPACE, FIELD(LINE, name))
+    X(AUTH, "auth", EXTENSION | SPACE, FIELD(LINE, name))                                          \
+    X(SCHEDULE_SET, "schedule-set", EXTENSION | SPACE | BODY, NO_FIELD)                            \
+    X(SCHEDULE_GET, "schedule-get", EXTENSION | SPACE, FIELD(WORD, name))                          \
+    X(SCHEDULE_LIST, "schedule-list", EXTENSION | SPACE | OPTIONS, FIELD(BATCH, count))            \
+    X(SCHEDULE_REMOVE, "schedule-remove", EXTENSION | SPACE, FIELD(WORD, name))                    \
+    X(SCHEDULE_PAUSE, "schedule-pause", EXTENSION | SPACE, FIELD(WORD, name))                      \
+    X(SCHEDULE_RESUME, "schedule-resume", EXTENSION | SPACE, FIELD(WORD, name))                    \
+    X(SCHEDULE_RUN, "schedule-run", EXTENSION | SPACE, FIELD(WORD, name))                          \
+    X(SCHEDULE_NEXT, "schedule-next", EXTENSION | SPACE, FIELD(WORD, name), FIELD(BATCH, count))
 
 enum verb {
 #define BEANSTALK_VERB_ENUM(NAME, ...) VERB_##NAME,

@@ -12,6 +12,7 @@
 #include "server/beanstalk/beanstalk.h"
 
 #include <assert.h>
+#include <bide/schedule.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -199,6 +200,7 @@ enum {
     JOB_BODY = 128,  /* replies with the body of a job */
     EXTENDED_ERRORS = 256, /* errors have the words of the extensions */
     ON_LEASE = JOB_ID | NEEDS_LEASE | STORES,
+    SCHEDULE = STORES | BLOCKS | JOB_BODY | EXTENDED_ERRORS,
 };
 
 /* A verb that has no handle() makes a request of this kind, and fill() its op. */
@@ -258,6 +260,14 @@ static const struct {
             FLUSH_FIRST | FLUSH_AFTER | STORES | BLOCKS | EXTENDED_ERRORS, "SET\r\n"),
     REQUEST(TOPIC_GET, TOPIC_GET, ext_topic_get,
             FLUSH_FIRST | FLUSH_AFTER | STORES | BLOCKS | EXTENDED_ERRORS, NULL),
+    REQUEST(SCHEDULE_SET, FIND, schedule_set, FLUSH_FIRST | SCHEDULE, NULL),
+    REQUEST(SCHEDULE_GET, FIND, schedule_call, FLUSH_FIRST | SCHEDULE, NULL),
+    REQUEST(SCHEDULE_LIST, LIST, schedule_list, FLUSH_FIRST | FLUSH_AFTER | SCHEDULE, NULL),
+    REQUEST(SCHEDULE_REMOVE, FIND, schedule_call, FLUSH_FIRST | SCHEDULE, "REMOVED\r\n"),
+    REQUEST(SCHEDULE_PAUSE, FIND, schedule_call, FLUSH_FIRST | SCHEDULE, "PAUSED\r\n"),
+    REQUEST(SCHEDULE_RESUME, FIND, schedule_call, FLUSH_FIRST | SCHEDULE, "RESUMED\r\n"),
+    REQUEST(SCHEDULE_RUN, FIND, schedule_call, FLUSH_FIRST | SCHEDULE, NULL),
+    REQUEST(SCHEDULE_NEXT, FIND, schedule_call, FLUSH_FIRST | SCHEDULE, NULL),
     HANDLE(AUTH, authenticate, FLUSH_FIRST),
     HANDLE(CALL, bi_rpc_call, STORES),
     HANDLE(CALL_CANCEL, bi_rpc_cancel, 0),
@@ -283,6 +293,8 @@ size_t bi_beanstalk_verb_body_max(const struct server *server, enum verb verb)
         return list > single ? list : single;
     case VERB_FINISH_AND_PUT: /* with the CRLF behind the result */
         return (list > single ? list : single) + server->options->max_result_size + 2;
+    case VERB_SCHEDULE_SET:
+        return 2 * (size_t)BIDE_SCHEDULE_BODY_MAX; /* it may be base64 */
     default:
         /* call: an encoded put_many has more than its bodies. */
         return 2 * (list > single ? list : single);

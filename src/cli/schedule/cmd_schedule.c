@@ -1,0 +1,399 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/schedule/schedule_cli.h"
+
+#include "cli/connect.h"
+#include "cli/input.h"
+#include "cli/query.h"
+#include "util/clock.h"
+
+#include <bide/task.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#define RETRIES_NOT_SET INT64_MIN
+#define DEFAULT_COUNT   10
+
+static struct schedule_flags opt = {
+    .def = BIDE_SCHEDULE_INIT,
+    .options = BIDE_PUT_OPTIONS_INIT,
+    .count = DEFAULT_COUNT,
+};
+static int64_t priority = BIDE_DEFAULT_PRIORITY, retries = RETRIES_NOT_SET;
+static uint64_t misfire_max;
+static const char *key, *file;
+static bool paused;
+
+/* ---- flags ---- */
+
+static bool parse_misfire(const char *text, void *to, char *error)
+{
+    for (int i = BIDE_MISFIRE_ONCE; i <= BIDE_MISFIRE_ALL; i++)
+        if (strcmp(text, bide_misfire_name((bide_misfire)i)) == 0) {
+            *(bide_misfire *)to = (bide_misfire)i;
+            return true;
+        }
+    return bi_errmsg_set(error, "must be once, skip or all");
+}
+
+static bool parse_overlap(const char *text, void *to, char *error)
+{
+    for (int i = BIDE_OVERLAP_ALLOW; i <= BIDE_OVERLAP_REPLACE; i++)
+        if (strcmp(text, bide_overlap_name((bide_overlap)i)) == 0) {
+            *(bide_overlap *)to = (bide_overlap)i;
+            return true;
+        }
+    return bi_errmsg_set(error, "must be allow, skip or replace");
+}
+
+static const struct flag flags[] = {
+    BI_FLAG_STRING('z', "zone", "ZONE", &opt.def.zone,
+                   "time zone, such as Europe/Berlin (default: that of this machine)"),
+    {0, "late", "once|skip|all", "what to do with missed moments (default: once)", parse_misfire,
+     &opt.def.misfire},
+    BI_FLAG_DURATION(0, "grace", &opt.def.grace_ms, "with --late skip: how late is too late (1m)"),
+    BI_FLAG_COUNT(0, "late-max", &misfire_max, "with --late all: maximum number of jobs (100)"),
+    {0, "overlap", "allow|skip|replace", "if the last job still lives (default: allow)",
+     parse_overlap, &opt.def.overlap},
+    BI_FLAG_DURATION(0, "jitter", &opt.def.jitter_ms, "delay each job by up to this time"),
+    BI_FLAG_TIME(0, "start", &opt.def.start_at_ms, "first possible moment"),
+    BI_FLAG_TIME(0, "end", &opt.def.end_at_ms, "all moments are before this time"),
+    BI_FLAG_BOOL(0, "paused", &paused, "pause it, until \"bide schedule resume\""),
+    BI_FLAG_STRING('f', "file", "FILE", &file, "read the body from FILE; -: standard input"),
+    BI_FLAG_PRIORITY('p', "priority", &priority, "lower is more urgent (default: 1024)"),
+    BI_FLAG_DURATION('d', "delay", &opt.options.delay_ms, "time from the moment to the job"),
+    BI_FLAG_DURATION('t', "ttr", &opt.options.ttr_ms, "time to run (default: that of the queue)"),
+    BI_FLAG_STRING('k', "key", "KEY", &key, "key of the jobs (default: the name and the moment)"),
+    BI_FLAG_BOOL(0, "key-hold-retained", &opt.options.key_hold_retained,
+                 "hold the key while the result is retained"),
+    BI_FLAG_RETRIES('r', "retries", &retries, "maximum retries, or unlimited (default: 25)"),
+    BI_FLAG_DURATION(0, "backoff", &opt.options.backoff_base_ms,
+                     "delay of the first retry, then doubled (default: 5s)"),
+    BI_FLAG_DURATION(0, "backoff-max", &opt.options.backoff_max_ms,
+                     "maximum delay of a retry (default: 1h)"),
+    BI_FLAG_DURATION(0, "expires-in", &opt.def.expires_in_ms,
+                     "remove a job if not reserved in time"),
+    BI_FLAG_DURATION(0, "retain", &opt.options.retain_ms, "retention of the result"),
+    BI_FLAG_COUNT('n', "count", &opt.count, "next: number of moments (default: 10)"),
+    BI_FLAG_BOOL(0, "crontab", &opt.crontab, "load: the file is a crontab"),
+    BI_FLAG_STRING(0, "topic", "TOPIC", &opt.topic, "load --crontab: topic of the jobs"),
+    BI_FLAG_BOOL('y', "yes", &opt.yes, "load: do not ask"),
+    BI_FLAG_BOOL(0, "dry-run", &opt.dry_run, "load: only show the differences"),
+    BI_FLAGS_END,
+};
+
+/* Fills in what the flags do not set directly. */
+static void complete_options(void)
+{
+    opt.def.options = &opt.options;
+    opt.options.priority = (uint32_t)priority;
+    opt.options.max_retries = retries == RETRIES_NOT_SET ? BIDE_TASK_RETRIES : (int32_t)retries;
+    opt.def.misfire_max = (uint32_t)misfire_max;
+    if (key != NULL)
+        opt.options.key = (bide_slice){key, strlen(key)};
+    if (paused)
+        opt.def.state = BIDE_SCHEDULE_PAUSED;
+}
+
+/* ---- set ---- */
+
+static int read_body(const struct cli *cli, bide_buf **body)
+{
+    bool standard = strcmp(file, "-") == 0;
+    int fd = standard ? STDIN_FILENO : open(file, O_RDONLY | O_CLOEXEC);
+    bool good = fd >= 0 && bi_input_read_all(fd, body);
+    int cause = errno;
+    if (fd >= 0 && !standard)
+        close(fd);
+    return good
+               ? BI_EXIT_OK
+               : bi_cli_error(cli, BI_EXIT_FAILED, "cannot read %.200s: %s", file, strerror(cause));
+}
+
+static int set_one(const struct cli *cli, const bide_schedule *def)
+{
+    bide_schedule *set = NULL;
+    int code = bide_schedule_set(cli->queue, def, &set);
+    int exit = code == BIDE_OK ? bi_schedule_show_set(cli, set) : bi_cli_report_last(cli, code);
+    bide_schedule_free(set);
+    return exit;
+}
+
+/* Lines of JSON from standard input. */
+static int set_lines(const struct cli *cli)
+{
+    struct schedule_list list = {NULL, 0, 0};
+    int exit = bi_schedule_file_read(cli, &opt, "-", &list);
+    for (size_t i = 0; i < list.count && exit == BI_EXIT_OK; i++)
+        exit = set_one(cli, &list.items[i]->def);
+    bi_schedule_list_free(&list);
+    return exit;
+}
+
+static int run_set(struct cli *cli)
+{
+    const char *const *words = cli->words + 1;
+    bide_buf *body = NULL;
+    int exit = BI_EXIT_OK;
+
+    if (cli->word_count == 2)
+        return set_lines(cli);
+    if (file != NULL)
+        exit = read_body(cli, &body);
+    if (exit != BI_EXIT_OK)
+        return exit;
+
+    opt.def.name = words[0];
+    opt.def.when = words[1];
+    opt.def.topic = words[2];
+    if (body != NULL)
+        opt.def.body = (bide_slice){bide_buf_data(body), bide_buf_size(body)};
+    else if (cli->word_count == 5)
+        opt.def.body = (bide_slice){words[3], strlen(words[3])};
+    exit = set_one(cli, &opt.def);
+    bide_buf_unref(body);
+    return exit;
+}
+
+static int check_set(const struct cli *cli)
+{
+    bool lines = cli->word_count == 2 && strcmp(cli->words[1], "-") == 0;
+    struct schedule *schedule;
+    char error[BI_ERRMSG_SIZE];
+
+    if (lines)
+        return BI_EXIT_OK;
+    if (cli->word_count < 4)
+        return bi_cli_usage_error(cli, "set takes NAME WHEN TOPIC [BODY], or - for lines of JSON");
+    if (file != NULL && cli->word_count == 5)
+        return bi_cli_usage_error(cli, "BODY and --file are both given; choose one");
+
+    bide_schedule def = opt.def;
+    def.name = cli->words[1];
+    def.when = cli->words[2];
+    def.topic = cli->words[3];
+    int code = bi_schedule_copy(&def, &schedule, error);
+    if (code == BIDE_OK) {
+        code = bi_schedule_compile(schedule, error);
+        bi_schedule_free(schedule);
+    }
+    return code == BIDE_OK ? BI_EXIT_OK : bi_cli_usage_error(cli, "%s", error);
+}
+
+/* ---- by name ---- */
+
+static int run_get(struct cli *cli)
+{
+    bide_schedule *schedule = NULL;
+    int code = bide_schedule_get(cli->queue, cli->words[1], &schedule);
+    int exit = code == BIDE_OK ? bi_schedule_show(cli, schedule) : bi_cli_report_last(cli, code);
+    bide_schedule_free(schedule);
+    return exit;
+}
+
+static int run_list(struct cli *cli)
+{
+    struct schedule_list list = {NULL, 0, 0};
+    int exit = bi_schedule_list_fetch(cli, &list);
+    if (exit == BI_EXIT_OK)
+        exit = bi_schedule_show_list(cli, &list);
+    bi_schedule_list_free(&list);
+    return exit;
+}
+
+static int run_run(struct cli *cli)
+{
+    uint64_t id = 0;
+    int code = bide_schedule_run(cli->queue, cli->words[1], &id);
+    if (code != BIDE_OK)
+        return bi_cli_report_last(cli, code);
+    if (cli->json)
+        return bi_cli_print_json(
+            cli, json_pack("{s:s, s:I}", "name", cli->words[1], "id", (json_int_t)id));
+    printf("%llu\n", (unsigned long long)id);
+    return BI_EXIT_OK;
+}
+
+typedef int change_fn(bide *queue, const char *name);
+
+/* Applies a change to each name; one that fails does not stop the others. */
+static int change_each(struct cli *cli, change_fn *change, const char *past_tense)
+{
+    int worst = BI_EXIT_OK;
+
+    for (size_t i = 1; i < cli->word_count; i++) {
+        const char *name = cli->words[i];
+        int code = change(cli->queue, name);
+        int exit = bi_cli_report_last(cli, code);
+        if (code == BIDE_OK && cli->json)
+            exit = bi_cli_print_json(cli,
+                                     json_pack("{s:s, s:s}", "name", name, "verb", cli->words[0]));
+        else if (code == BIDE_OK)
+            bi_cli_note(cli, "%s is %s", name, past_tense);
+        if (exit != BI_EXIT_OK)
+            worst = cli->word_count == 2 ? exit : BI_EXIT_PARTIAL;
+        if (bi_cli_is_fatal(code))
+            return exit;
+    }
+    return worst;
+}
+
+static int run_remove(struct cli *cli)
+{
+    return change_each(cli, bide_schedule_remove, "removed");
+}
+
+static int run_pause(struct cli *cli)
+{
+    return change_each(cli, bide_schedule_pause, "paused");
+}
+
+static int run_resume(struct cli *cli)
+{
+    return change_each(cli, bide_schedule_resume, "resumed");
+}
+
+/* ---- next ---- */
+
+/* The expressions that are one word begin with @; no name contains a space or an @. */
+static bool is_expression(const char *word)
+{
+    return strpbrk(word, " @") != NULL;
+}
+
+static int show_next(const struct cli *cli, const bide_schedule *schedule)
+{
+    static int64_t moments[BIDE_SCHEDULE_MOMENTS_MAX];
+    char zone[BI_TIMEZONE_NAME_SIZE];
+    size_t count = 0;
+
+    int code = bide_schedule_next(schedule, bi_clock_wall() / 1000, moments, (size_t)opt.count,
+                                  &count, zone);
+    return code == BIDE_OK ? bi_schedule_show_moments(cli, zone, moments, count)
+                           : bi_cli_report_last(cli, code);
+}
+
+static int run_next(struct cli *cli)
+{
+    if (is_expression(cli->words[1])) {
+        opt.def.when = cli->words[1];
+        return show_next(cli, &opt.def);
+    }
+
+    bide_schedule *schedule = NULL;
+    int exit = bi_connect_open(cli);
+    if (exit != BI_EXIT_OK)
+        return exit;
+    int code = bide_schedule_get(cli->queue, cli->words[1], &schedule);
+    exit = code == BIDE_OK ? show_next(cli, schedule) : bi_cli_report_last(cli, code);
+    bide_schedule_free(schedule);
+    return exit;
+}
+
+static int check_next(const struct cli *cli)
+{
+    if (opt.count == 0 || opt.count > BIDE_SCHEDULE_MOMENTS_MAX)
+        return bi_cli_usage_error(cli, "--count: from 1 to %d", BIDE_SCHEDULE_MOMENTS_MAX);
+    if (!is_expression(cli->words[1]))
+        return BI_EXIT_OK;
+
+    int64_t moment;
+    size_t count;
+    opt.def.when = cli->words[1];
+    int code = bide_schedule_next(&opt.def, 0, &moment, 1, &count, NULL);
+    return code == BIDE_OK ? BI_EXIT_OK : bi_cli_usage_error(cli, "%s", bide_last_error());
+}
+
+/* ---- load and export ---- */
+
+static int run_load(struct cli *cli)
+{
+    return bi_schedule_load(cli, &opt, cli->words[1]);
+}
+
+static int check_load(const struct cli *cli)
+{
+    if (opt.crontab != (opt.topic != NULL))
+        return bi_cli_usage_error(cli, "--crontab and --topic need each other");
+    return opt.topic == NULL || bi_query_check_topic(cli, opt.topic) ? BI_EXIT_OK : BI_EXIT_USAGE;
+}
+
+/* ---- actions ---- */
+
+static const struct action {
+    const char *name;
+    size_t least, most; /* words behind the name */
+    int (*check)(const struct cli *cli);
+    int (*run)(struct cli *cli);
+    bool without_queue; /* it opens the queue itself, if it needs one */
+} actions[] = {
+    {"set", 1, 4, check_set, run_set, false},
+    {"get", 1, 1, NULL, run_get, false},
+    {"list", 0, 0, NULL, run_list, false},
+    {"remove", 1, BI_WORDS_MAX, NULL, run_remove, false},
+    {"pause", 1, BI_WORDS_MAX, NULL, run_pause, false},
+    {"resume", 1, BI_WORDS_MAX, NULL, run_resume, false},
+    {"run", 1, 1, NULL, run_run, false},
+    {"next", 1, 1, check_next, run_next, true},
+    {"load", 1, 1, check_load, run_load, false},
+    {"export", 0, 0, NULL, bi_schedule_export, false},
+};
+
+static const struct action *action;
+
+void bi_schedule_offer_actions(void)
+{
+    for (size_t i = 0; i < sizeof(actions) / sizeof(actions[0]); i++)
+        printf("%s\n", actions[i].name);
+}
+
+static int find_action(const struct cli *cli)
+{
+    struct suggestion suggestion = BI_SUGGEST_INIT;
+    const char *word = cli->words[0];
+
+    for (size_t i = 0; i < sizeof(actions) / sizeof(actions[0]); i++) {
+        if (strcmp(actions[i].name, word) == 0) {
+            action = &actions[i];
+            return BI_EXIT_OK;
+        }
+        bi_suggest_consider(&suggestion, actions[i].name, word, strlen(word));
+    }
+    if (suggestion.best != NULL)
+        return bi_cli_usage_error(cli, "\"%.60s\" is unknown; did you mean \"%s\"?", word,
+                                  suggestion.best);
+    return bi_cli_usage_error(cli,
+                              "\"%.60s\" is unknown: set, get, list, remove, pause, resume, "
+                              "run, next, load or export",
+                              word);
+}
+
+static int check(struct cli *cli)
+{
+    int exit = bi_verb_check_words(cli, 1, BI_WORDS_MAX);
+    if (exit == BI_EXIT_OK)
+        exit = find_action(cli);
+    if (exit == BI_EXIT_OK)
+        exit = bi_verb_check_words(cli, action->least + 1, action->most + 1);
+    if (exit != BI_EXIT_OK)
+        return exit;
+    complete_options();
+    return action->check == NULL ? BI_EXIT_OK : action->check(cli);
+}
+
+static int run(struct cli *cli)
+{
+    int exit = action->without_queue ? BI_EXIT_OK : bi_connect_open(cli);
+    return exit == BI_EXIT_OK ? action->run(cli) : exit;
+}
+
+const struct verb bi_verb_schedule = {
+    .name = "schedule",
+    .usage = "ACTION [ARGUMENT...]",
+    .summary = "put jobs at recurring times",
+    .flags = flags,
+    .traits = BI_VERB_NO_QUEUE | BI_VERB_COUNTS_WORDS | BI_VERB_CREATES_FILE,
+    .check = check,
+    .run = run,
+};
