@@ -32,7 +32,7 @@
 struct timezone_rules; /* timezone_file.h */
 
 /*
- * Opens a zone. With size 0 (name may be NULL) it is the zone of this machine, as
+ * Opens a zone. With size 0 (name may be NULL), or "localtime", it is the zone of this machine, as
  * bi_timezone_find_local() determines it. BIDE_EINVAL: the name is not that of a zone; BIDE_EIO:
  * the database is missing, or the file cannot be read or is damaged; BIDE_ENOMEM.
  */

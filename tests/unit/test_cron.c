@@ -613,5 +613,6 @@ int main(void)
         cmocka_unit_test(moments_are_between_1970_and_2200),
         cmocka_unit_test(multiples_are_counted_from_the_anchor),
     };
+    unsetenv("TZDIR");
     return cmocka_run_group_tests(tests, NULL, close_zone);
 }

@@ -237,8 +237,13 @@ static void an_empty_name_is_the_zone_of_the_machine(void **state)
     assert_int_equal(bi_timezone_open(NULL, 0, &zone, error), 0);
     assert_string_equal(bi_timezone_name(zone), "Asia/Tokyo");
     bi_timezone_free(zone);
+    zone = opened("localtime");
+    assert_string_equal(bi_timezone_name(zone), "Asia/Tokyo");
+    bi_timezone_free(zone);
+
     setenv("TZ", "CET-1CEST", 1);
     assert_int_equal(bi_timezone_open(NULL, 0, &zone, error), BIDE_EINVAL);
+    assert_non_null(strstr(error, "the time zone of this machine: there is no time zone"));
     unsetenv("TZ");
 }
 
@@ -541,6 +546,49 @@ static void only_regular_files_are_read(void **state)
     unsetenv("TZDIR");
 }
 
+/* ---- memory ---- */
+
+/* The call that fails, 1 being the next one; 0: none. */
+static int countdown;
+
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t count, size_t size);
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+
+void *__wrap_malloc(size_t size)
+{
+    return countdown > 0 && --countdown == 0 ? NULL : __real_malloc(size);
+}
+
+void *__wrap_calloc(size_t count, size_t size)
+{
+    return countdown > 0 && --countdown == 0 ? NULL : __real_calloc(count, size);
+}
+
+static void out_of_memory_is_an_error(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"Europe/Berlin", "UTC", "+02:00"};
+    for (size_t i = 0; i < COUNT_OF(names); i++) {
+        int fail = 1;
+        for (;; fail++) {
+            struct timezone_rules *zone = NULL;
+            countdown = fail;
+            int code = bi_timezone_open(names[i], strlen(names[i]), &zone, error);
+            bool failed = countdown == 0;
+            countdown = 0;
+            bi_timezone_free(zone);
+            if (!failed)
+                break;
+            assert_int_equal(code, BIDE_ENOMEM);
+            assert_null(zone);
+            assert_non_null(strstr(error, "out of memory"));
+        }
+        assert_true(fail > 1);
+    }
+}
+
 /* ---- periods ---- */
 
 static void periods_follow_each_other_without_gaps(void **state)
@@ -619,7 +667,7 @@ static size_t compare_folder(const char *prefix)
         char name[280], magic[4] = "";
         struct stat status;
         if (entry->d_name[0] == '.' || strcmp(entry->d_name, "right") == 0 ||
-            strcmp(entry->d_name, "posix") == 0)
+            strcmp(entry->d_name, "posix") == 0 || strcmp(entry->d_name, "localtime") == 0)
             continue;
         snprintf(name, sizeof(name), "%s%s", prefix, entry->d_name);
         snprintf(path, sizeof(path), "/usr/share/zoneinfo/%.200s", name);
@@ -697,10 +745,12 @@ int main(void)
         cmocka_unit_test(times_of_a_file_must_rise),
         cmocka_unit_test(every_truncation_is_detected),
         cmocka_unit_test_setup_teardown(only_regular_files_are_read, scratch_make, scratch_remove),
+        cmocka_unit_test(out_of_memory_is_an_error),
         cmocka_unit_test(periods_follow_each_other_without_gaps),
         cmocka_unit_test(years_beyond_the_calendar_are_refused),
         cmocka_unit_test(every_zone_agrees_with_the_c_library),
         cmocka_unit_test(datetimes_may_be_in_any_zone),
     };
+    unsetenv("TZDIR");
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
