@@ -127,11 +127,12 @@ struct core {
     uint64_t next_id;
     uint64_t next_token; /* number of the next reservation */
     struct bi_tokens tokens;
-    uint64_t next_order;  /* of burials and results */
-    uint64_t step_freed;  /* bytes that the running finish_and_put frees, else 0 */
-    uint64_t first_order; /* of this run; loaded orders and tokens are smaller */
-    uint64_t lease_from;  /* stored leases are valid from this token on */
-    bool keep_leases;     /* all leases outlive the process, not only those of an earlier one */
+    uint64_t next_order;          /* of burials and results */
+    uint64_t step_freed;          /* bytes that the running finish_and_put frees, else 0 */
+    const struct job *step_ended; /* the job that it removes or retains; NULL: none */
+    uint64_t first_order;         /* of this run; loaded orders and tokens are smaller */
+    uint64_t lease_from;          /* stored leases are valid from this token on */
+    bool keep_leases; /* all leases outlive the process, not only those of an earlier one */
     struct {
         bool begun;
         bool failed;         /* a commit has failed since */

@@ -491,6 +491,8 @@ int bi_op_finish_prepare(struct core *core, bide_op *op, struct prepared_ending 
     topic->step_entries++;
     if (leaves_topic(ending) && job->state != BIDE_STATE_DONE)
         topic->step_jobs--;
+    if (leaves_topic(ending))
+        core->step_ended = job;
     if (frees_key(ending))
         bi_job_release_key(core, job);
     if (leaves_topic(ending) && !(ending->keep && ending->retain > 0))
@@ -504,6 +506,7 @@ static void end_step(struct core *core, struct topic *topic)
     topic->step_jobs = 0;
     topic->step_entries = 0;
     core->step_freed = 0;
+    core->step_ended = NULL;
     bi_topic_unpin(core, topic);
 }
 

@@ -62,12 +62,19 @@ static int find_key_holder(struct core *core, bide_op *op, const struct job_spec
                          bide_op_name(op->kind), (unsigned long long)*id, topic->name);
 }
 
+/* True if the replaced job makes room in its topic. A result does not, nor a job that the step ends,
+ * whose room is counted already. */
+static bool makes_room(const struct core *core, const struct job *holder)
+{
+    return holder != NULL && holder->state != BIDE_STATE_DONE && holder != core->step_ended;
+}
+
 static int check_topic_full(const struct core *core, bide_op *op, const struct job_spec *spec,
                             const struct topic *topic, const struct job *holder)
 {
     uint64_t max = topic == NULL || is_result(spec) ? 0 : bi_topic_max_jobs(core, topic);
     /* A job that is replaced makes room, even in a topic whose limit was lowered. */
-    if (max == 0 || (holder != NULL && holder->state != BIDE_STATE_DONE))
+    if (max == 0 || makes_room(core, holder))
         return BIDE_OK;
 
     uint64_t live = bi_topic_live_count(topic) + (uint64_t)topic->step_jobs;
@@ -383,7 +390,7 @@ static int build_for_step(struct core *core, const struct job_spec *spec, struct
 
     put->job = job;
     topic->step_entries += entries;
-    topic->step_jobs += put->holder == NULL || put->holder->state == BIDE_STATE_DONE;
+    topic->step_jobs += !makes_room(core, put->holder);
     core->next_id++;
     return BIDE_OK;
 }

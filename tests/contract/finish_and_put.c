@@ -415,6 +415,45 @@ static void full_topic_has_room_for_the_successor(void)
     EQ(topic_of(queue, a).jobs.ready, 2);
 }
 
+/* The job that ends, and whose key a put takes over by replacing it, makes room once. */
+static void replaced_job_that_ends_makes_room_once(void)
+{
+    if (!is_in_process())
+        return;
+    bide *queue = open_queue("max_jobs_per_topic=1");
+    const char *a = fresh_topic("a");
+    bide_put_options options = BIDE_PUT_OPTIONS_INIT;
+    options.key = slice("key");
+    options.key_hold_retained = true;
+    const bide_job job = {.id = put_as(queue, a, "first", &options)};
+
+    struct step step = new_step(&job);
+    step.args.finish.keep = true;
+    step.args.finish.retain_ms = 3600000;
+    add_key(&step, a, "key", BIDE_REPLACE);
+    add(&step, a, "second");
+    FAILS(queue, &step, BIDE_TOPIC_FULL);
+    EQ(state_of(queue, job.id), BIDE_STATE_READY);
+
+    step.args.count = 1;
+    OK(run(queue, &step));
+    EQ(state_of(queue, job.id), BIDE_STATE_GONE);
+    EQ(topic_of(queue, a).jobs.ready, 1);
+    EQ(topic_of(queue, a).jobs.done, 0);
+
+    /* A job that is buried and then replaced. */
+    step.args.finish.id = step.items[0].id;
+    step.args.ending = BIDE_ENDING_BURY;
+    step.args.priority = BIDE_KEEP;
+    step.args.finish.keep = false;
+    step.args.count = 2;
+    FAILS(queue, &step, BIDE_TOPIC_FULL);
+    step.args.count = 1;
+    OK(run(queue, &step));
+    EQ(topic_of(queue, a).jobs.ready, 1);
+    EQ(topic_of(queue, a).jobs.buried, 0);
+}
+
 /* ---- chains ---- */
 
 /* Runs a chain of three topics until its last step; each step puts the next one. */
@@ -461,6 +500,7 @@ static const struct test tests[] = {
     TEST(invalid_item_is_named),
     TEST(draining_queue_rejects_the_step),
     TEST(full_topic_has_room_for_the_successor),
+    TEST(replaced_job_that_ends_makes_room_once),
     TEST(chain_runs_each_step_once),
 };
 

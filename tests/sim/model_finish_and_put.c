@@ -73,6 +73,13 @@ static struct mjob *key_holder(struct model *m, const struct plan *plan, int nam
     return holder;
 }
 
+/* Whether the replaced job still counts in its topic when it is the turn of its put. */
+static bool counts(const struct plan *plan, const struct mjob *holder)
+{
+    return holder != NULL && holder->state != BIDE_STATE_DONE &&
+           !(plan->removes && holder == plan->job);
+}
+
 /* Jobs that count in the topic after the puts so far. */
 static uint64_t live_after(const struct model *m, const struct plan *plan, int name)
 {
@@ -80,8 +87,7 @@ static uint64_t live_after(const struct model *m, const struct plan *plan, int n
     if (plan->removes && plan->job->name == name && plan->job->state != BIDE_STATE_DONE)
         live--;
     for (size_t i = 0; i < plan->count; i++) {
-        const struct mjob *holder = plan->puts[i].holder;
-        bool replaces = holder != NULL && holder->state != BIDE_STATE_DONE;
+        bool replaces = counts(plan, plan->puts[i].holder);
         live += !plan->puts[i].skipped && plan->puts[i].name == name && !replaces;
     }
     return live;
@@ -130,7 +136,7 @@ static int plan_put(struct model *m, const bide_put_item *item, struct plan *pla
         return BIDE_EXISTS;
     }
 
-    bool replaces = holder != NULL && holder->state != BIDE_STATE_DONE;
+    bool replaces = counts(plan, holder);
     if (model_max_jobs(m, name) != 0 && !replaces &&
         live_after(m, plan, name) >= model_max_jobs(m, name))
         return BIDE_TOPIC_FULL;
