@@ -183,6 +183,24 @@ static void rejected_line_fails_the_job(void)
     EQ(count_jobs("m", BIDE_STATE_READY), 0);
 }
 
+/* A rule may count a program that exceeds its time limit as done: its lines then count, too. */
+static void lines_of_a_time_limit_that_is_done_are_checked(void)
+{
+    if (is_plain())
+        return;
+    static const char *const lines[] = {"{\"topic\":\"n\",\"body\":\"x\"}\n", "nonsense",
+                                        "{\"topic\":\"n\",\"body\":\"x\"}"};
+    for (size_t i = 0; i < COUNT(lines); i++) {
+        uint64_t id = put_job("t", lines[i]);
+        run_expect(i == 1 ? 7 : 0, "work", "t", "-j", "1", "--until-empty", "--timeout", "500ms",
+                   "--on", "timeout=done", "--", "sh", "-c", PASS_ON "; exec sleep 1000");
+        if (i == 1)
+            FAILS_WITH(id, "BIDE_NEXT_FD, line 1: not a JSON object");
+        EQ(count_next(), i == 1 ? 0 : 1);
+        run_expect(0, "purge", "n", "--state", "ready", "--yes");
+    }
+}
+
 /* ---- the descriptor ---- */
 
 /* What it writes later does not count. */
@@ -229,6 +247,7 @@ static const struct test tests[] = {
     TEST(too_many_lines_fail_the_job),
     TEST(endless_lines_fail_the_job),
     TEST(rejected_line_fails_the_job),
+    TEST(lines_of_a_time_limit_that_is_done_are_checked),
     TEST(child_that_keeps_the_descriptor_is_not_waited_for),
     TEST(program_may_close_the_descriptor_or_never_use_it),
     TEST(variable_is_that_of_this_worker),

@@ -348,14 +348,20 @@ static void finish(struct run *run)
     if (!run->terminating) {
         outcome->kind = WIFSIGNALED(status) ? RUN_SIGNAL : RUN_STATUS;
         outcome->status = WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status);
-        drain_next(run);
-        if (bi_work_exit_rule_match(&run->work->plan->rules, outcome) != ACTION_DONE) {
-            check_stdout(run);
-        } else if (run->next.error[0] != 0) {
-            outcome->kind = RUN_ERROR;
-            bi_errmsg_set(outcome->text, "%s", run->next.error);
-        }
     }
+
+    /* A rule may count the end of the time limit as done, too. No rule applies to a stop. */
+    bool done = outcome->kind <= RUN_ERROR &&
+                bi_work_exit_rule_match(&run->work->plan->rules, outcome) == ACTION_DONE;
+    if (done)
+        drain_next(run);
+    else if (!run->terminating)
+        check_stdout(run);
+    if (done && run->next.error[0] != 0) {
+        outcome->kind = RUN_ERROR;
+        bi_errmsg_set(outcome->text, "%s", run->next.error);
+    }
+
     drain_pipes(run);
     bi_work_process_close(&run->process);
 }
