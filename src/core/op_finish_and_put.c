@@ -26,11 +26,17 @@ static bool may_skip(const bide_put_item *item, int code)
 
 static void abandon(struct step *step, size_t count)
 {
-    while (count-- > 0)
-        if (step->puts[count].job != NULL)
-            bi_op_put_abandon(step->core, &step->op->finish_and_put.items[count],
-                              &step->puts[count]);
+    bide_put_item *items = step->op->finish_and_put.items;
+
+    for (size_t i = count; i-- > 0;)
+        if (step->puts[i].job != NULL)
+            bi_op_put_abandon(step->core, &items[i], &step->puts[i]);
     bi_op_finish_abandon(step->core, &step->ending);
+
+    /* The holder of a key may have been a put of this step: another job will get its id. */
+    for (size_t i = 0; i <= count && i < step->op->finish_and_put.count; i++)
+        if (items[i].id >= step->core->next_id)
+            items[i].id = 0;
 }
 
 static int prepare_puts(struct step *step)

@@ -326,8 +326,14 @@ static void two_puts_of_a_step_cannot_have_one_key(void)
     const char *a = fresh_topic("a"), *b = fresh_topic("b");
     struct step step = new_step(reserved_job(queue, a));
     add_key(&step, b, "key", BIDE_REJECT);
+    add_key(&step, b, "key", BIDE_SKIP);
     add_key(&step, b, "key", BIDE_REJECT);
     FAILS(queue, &step, BIDE_EXISTS);
+    /* Not the id that the first one would have had: another job gets it. */
+    EQ(step.items[1].id, 0);
+    EQ(step.items[2].id, 0);
+
+    step.args.count = 2;
     step.options[1].conflict = BIDE_SKIP;
     OK(run(queue, &step));
     EQ(step.items[1].id, step.items[0].id);

@@ -132,7 +132,7 @@ static int plan_put(struct model *m, const bide_put_item *item, struct plan *pla
         model_depend_on(m, holder);
     if (id != 0 && (holder == NULL || options->conflict != BIDE_REPLACE ||
                     holder->state == BIDE_STATE_RESERVED)) {
-        expect(m->sim, "id of the holder", (int64_t)id, (int64_t)item->id);
+        plan->puts[plan->count].id = id;
         return BIDE_EXISTS;
     }
 
@@ -170,6 +170,20 @@ static int plan_puts(struct model *m, struct sim_op *sop, struct plan *plan)
         plan->count++;
     }
     return BIDE_OK;
+}
+
+/* The ids of the holders, apart from a put of a step that has failed: it never existed. */
+static void expect_holders(const struct model *m, const bide_finish_and_put_args *args,
+                           const struct plan *plan, int code)
+{
+    for (size_t i = 0; i <= plan->count && i < args->count; i++) {
+        bool failed = i == plan->count;
+        uint64_t id = plan->puts[i].id;
+        if (code != BIDE_OK && id >= m->next_id)
+            id = 0;
+        if (failed ? code == BIDE_EXISTS : plan->puts[i].skipped)
+            expect(m->sim, "id of the holder", (int64_t)id, (int64_t)args->items[i].id);
+    }
 }
 
 static void end_job(struct model *m, const bide_finish_and_put_args *args, const struct plan *plan)
@@ -224,6 +238,7 @@ void model_finish_and_put(struct model *m, struct sim_op *sop)
     int code = plan_ending(m, args, &plan);
     if (code == BIDE_OK)
         code = plan_puts(m, sop, &plan);
+    expect_holders(m, args, &plan, code);
     model_answer(m, code);
     if (code == BIDE_OK)
         execute(m, args, &plan);
