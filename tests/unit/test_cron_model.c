@@ -307,6 +307,87 @@ static void random_expressions_agree_around_clock_changes(void **state)
     }
 }
 
+/* ---- random days ---- */
+
+/* An item that only this field has. */
+static void draw_special_day(char *to, size_t room)
+{
+    switch (draw(5)) {
+    case 0:
+        snprintf(to, room, "L");
+        break;
+    case 1:
+        snprintf(to, room, "L-%d", draw(31));
+        break;
+    case 2:
+        snprintf(to, room, "LW");
+        break;
+    case 3:
+        snprintf(to, room, "?");
+        break;
+    default:
+        snprintf(to, room, "%dW", 1 + draw(31));
+    }
+}
+
+static void draw_special_weekday(char *to, size_t room)
+{
+    static const char *const names[] = {"sun", "MON", "Tue", "wed", "THU", "fri", "sat", "7"};
+    switch (draw(4)) {
+    case 0:
+        snprintf(to, room, "%sL", names[draw(8)]);
+        break;
+    case 1:
+        snprintf(to, room, "%s-%s", names[draw(8)], names[draw(8)]);
+        break;
+    case 2:
+        snprintf(to, room, "%d-7/%d", draw(8), 1 + draw(3));
+        break;
+    default:
+        snprintf(to, room, "%s#%d", names[draw(8)], 1 + draw(5));
+    }
+}
+
+/* At midnight, with one or two items for each of the fields of days. */
+static void draw_days(char *to, size_t room)
+{
+    char items[4][32];
+    for (int i = 0; i < 2; i++) {
+        draw_field(items[i], sizeof(items[i]), 1, 31);
+        draw_field(items[2 + i], sizeof(items[i]), 0, 6);
+        items[i][strlen(items[i]) - 1] = items[2 + i][strlen(items[2 + i]) - 1] = 0;
+        if (draw(2) == 0)
+            draw_special_day(items[i], sizeof(items[i]));
+        if (draw(2) == 0)
+            draw_special_weekday(items[2 + i], sizeof(items[2 + i]));
+    }
+
+    const char *month = draw(2) == 0 ? "*" : draw(2) == 0 ? "feb" : "nov-mar/2";
+    if (draw(2) == 0)
+        snprintf(to, room, "0 0 %s,%s %s %s", items[0], items[1], month, items[2]);
+    else
+        snprintf(to, room, "0 0 %s %s %s,%s", items[0], month, items[2], items[3]);
+}
+
+/* From 2096, a leap year, to 2104, the next one. */
+static void random_days_agree(void **state)
+{
+    (void)state;
+    struct timezone_rules *zone = open_zone("UTC");
+    for (int i = 0; i < (full ? 20000 : 500); i++) {
+        char text[160];
+        struct pair pair;
+        draw_days(text, sizeof(text));
+        start_pair(&pair, text, zone, minute_of_year(2096));
+        for (int64_t minute = minute_of_year(2096); minute < minute_of_year(2105); minute += 1440) {
+            compare_minute(&pair, zone, minute, minute, minute - 1);
+            if (pair.next_ms < (minute + 1440) * 60000)
+                differ(&pair, zone, -1);
+        }
+    }
+    bi_timezone_free(zone);
+}
+
 int main(int argc, char **argv)
 {
     unsetenv("TZDIR");
@@ -315,6 +396,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(moments_are_those_of_the_naive_model),
         cmocka_unit_test(random_expressions_agree_around_clock_changes),
+        cmocka_unit_test(random_days_agree),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
