@@ -217,6 +217,8 @@ static int open_file(const char *name, struct timezone_rules **out, char *error)
         bi_errmsg_set(error, "cannot open the time zone %s: out of memory", name);
     else if (size < 0)
         code = set_read_error(name, path, error);
+    else if (size < 4 || memcmp(data, "TZif", 4) != 0)
+        code = no_such_zone(name, error); /* the database has other files, too */
     close(fd);
 
     struct timezone_rules *zone;
