@@ -73,7 +73,7 @@ other_headers() { # makes $scratch/older and $scratch/newer
         sed -zEi "s/\n[^\n]*(\n} $type;)/\1/
             s/(#define ${type^^}_INIT[^#]*), (NULL|0)( *\\\\\n *})/\1\3/" "$scratch"/older/bide/*.h
     done
-    sed -i '/options\.retain_ms =/d' "$scratch/older/bide/task.h"
+    sed -i '/options\.fallbacks =/d' "$scratch/older/bide/task.h"
     # A new member of a job replaces reserved room.
     sed -zEi 's/(holder_buf_;[^\n]*\n\n    uint64_t )room_\[2\];/\1future_, room_[1];/' "$scratch/newer/bide/job.h"
 }

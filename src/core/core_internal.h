@@ -205,6 +205,15 @@ static inline struct topic *topic_of(const struct core *core, const struct job *
     return bi_pool_at(&core->topics, job->topic);
 }
 
+/* The most jobs, apart from results, that a topic may have, by its policy or else by
+ * max_jobs_per_topic; 0: no limit. */
+static inline uint64_t bi_topic_max_jobs(const struct core *core, const struct topic *topic)
+{
+    const bide_topic_policy *settings = bi_policy_settings(topic->policy);
+    return settings != NULL && settings->max_jobs != 0 ? (uint64_t)settings->max_jobs
+                                                       : core->limits.max_jobs_per_topic;
+}
+
 /*
  * The time at which a job enters its state. It differs from the clock only within the microsecond
  * in which a sliced op began: jobs that enter a state after that must compare later than its bound.

@@ -603,7 +603,7 @@ static void leave_timed(struct core *core, struct topic *topic, struct job *job)
 
 static void leave_reserved(struct core *core, struct topic *topic, struct job *job)
 {
-    leave_timed(core, topic, job);
+    bi_timers_clear(&core->mono, &ext_of(core, job)->timer);
     if (topic->policy != NULL)
         bi_policy_update(core, topic);
 }

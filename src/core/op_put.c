@@ -255,6 +255,7 @@ static const bide_put_options default_options = BIDE_PUT_OPTIONS_INIT;
                              options->BI_JOB_MEMBER_##kind(name) == BIDE_NO_DEFAULT \
                                  ? BI_JOB_NONE_##kind                               \
                                  : FIELD_IN_##kind(options->BI_JOB_MEMBER_##kind(name));)
+#define NO_OPTION(kind, name) BI_JOB_IF_PUT_##kind(image->name = BI_JOB_NONE_##kind;)
 
 static bool is_plain(const bide_put_options *options)
 {
@@ -297,7 +298,11 @@ static void describe(const struct core *core, const bide_put_item *item, struct 
     image->priority = options->priority;
     image->key_hold_retained = options->key_hold_retained;
     image->ttr = options->ttr_ms <= 0 ? core->limits.default_ttr : us_of(options->ttr_ms);
-    BI_JOB_EXT(COPY_OPTION)
+    if (spec->plain) {
+        BI_JOB_EXT(NO_OPTION)
+    } else {
+        BI_JOB_EXT(COPY_OPTION)
+    }
     set_schedule(core, options, image);
 }
 

@@ -640,10 +640,3 @@ uint64_t bi_topic_live_count(const struct topic *topic)
     return (uint64_t)topic->lists[BIDE_STATE_DELAYED].count + topic->lists[BIDE_STATE_READY].count +
            topic->lists[BIDE_STATE_RESERVED].count + topic->lists[BIDE_STATE_BURIED].count;
 }
-
-uint64_t bi_topic_max_jobs(const struct core *core, const struct topic *topic)
-{
-    const bide_topic_policy *settings = bi_policy_settings(topic->policy);
-    return settings != NULL && settings->max_jobs != 0 ? (uint64_t)settings->max_jobs
-                                                       : core->limits.max_jobs_per_topic;
-}

@@ -184,8 +184,4 @@ void bi_topic_set_pause(struct core *core, struct topic *topic, int64_t until);
 /* Number of jobs that count for max_jobs_per_topic: all but results. */
 uint64_t bi_topic_live_count(const struct topic *topic);
 
-/* The most of them that the topic may have, by its policy or else by max_jobs_per_topic; 0: no
- * limit. */
-uint64_t bi_topic_max_jobs(const struct core *core, const struct topic *topic);
-
 #endif

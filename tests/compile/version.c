@@ -18,7 +18,7 @@
 #ifdef OLDER
 #define LAST(type, member) _Static_assert(offsetof(type, member) + 8 == sizeof(type), #type)
 LAST(bide_options, recovery);
-LAST(bide_put_options, expires_at_ms);
+LAST(bide_put_options, retain_ms);
 LAST(bide_worker_options, health);
 #endif
 
@@ -30,7 +30,8 @@ LAST(bide_worker_options, health);
 LAYOUT(bide_job, 584, 320);
 LAYOUT(bide_counters, 128, 112);
 LAYOUT(bide_counts, 64, 48);
-LAYOUT(bide_topic_stats, 512, 448);
+LAYOUT(bide_topic_stats, 512, 488);
+LAYOUT(bide_topic_policy, 128, 88);
 LAYOUT(bide_stats, 328, 264);
 LAYOUT(bide_event, 248, 232);
 LAYOUT(bide_put_item, 88, 72);
