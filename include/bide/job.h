@@ -316,7 +316,7 @@ typedef struct bide_topic_stats {
     int64_t rate_period_ms;
     int64_t limit_left_ms; /* BIDE_LIMIT_RATE: until the next job may be reserved */
     bide_limit limited;    /* reserves skip the topic for this reason, apart from a pause */
-    uint32_t room32_;
+    bool has_policy;       /* anything is set: see bide_topic_get() */
     uint64_t room_[3];
 } bide_topic_stats;
 

@@ -246,15 +246,33 @@ static int write_job(void *user, bide_job *job)
     return exit;
 }
 
-static int write_pause(void *user, const bide_topic_stats *topic)
+static int write_pause(struct exporter *out, const bide_topic_stats *topic)
 {
-    struct exporter *out = user;
     struct pause pause;
 
-    if (!bi_job_scan_has_topic(&out->scan, topic->name) || !bi_transfer_get_pause(topic, &pause))
+    if (!bi_transfer_get_pause(topic, &pause))
         return BI_EXIT_OK;
     out->pauses++;
     return write_line(out, bi_transfer_pause_to_json(&pause));
+}
+
+static int write_policy(struct exporter *out, const bide_topic_stats *topic)
+{
+    struct policy_line line;
+    bool found;
+
+    int exit = bi_transfer_get_policy(out->cli, out->cli->queue, topic, &line, &found);
+    return found ? write_line(out, bi_transfer_policy_to_json(&line)) : exit;
+}
+
+static int write_topic(void *user, const bide_topic_stats *topic)
+{
+    struct exporter *out = user;
+
+    if (!bi_job_scan_has_topic(&out->scan, topic->name))
+        return BI_EXIT_OK;
+    int exit = write_pause(out, topic);
+    return exit == BI_EXIT_OK ? write_policy(out, topic) : exit;
 }
 
 /* The last line proves that the export is complete. */
@@ -264,7 +282,7 @@ static int write_all(struct exporter *out)
         write_line(out, json_pack("{s:s, s:i, s:s, s:I}", "kind", "export", "format", 1, "bide",
                                   bide_version(), "at_ms", (json_int_t)(bi_clock_wall() / 1000)));
     if (exit == BI_EXIT_OK && state == BIDE_STATE_ANY)
-        exit = bi_query_each_topic(out->cli, out->cli->queue, false, write_pause, out);
+        exit = bi_query_each_topic(out->cli, out->cli->queue, false, write_topic, out);
     if (exit == BI_EXIT_OK)
         exit = bi_job_scan_list(&out->scan);
     if (exit == BI_EXIT_OK)

@@ -2,7 +2,7 @@
 /*
  * cmd_import.c - bide import: reads an export line by line and restores its jobs.
  *
- * A line is a job, or has a "kind": the header of an export, a pause, the end. An export that has a
+ * A line is a job, or has a "kind": the header of an export, a pause, a policy, the end. An export that has a
  * header must have an end with the right number of jobs; otherwise it is incomplete. A file is read
  * twice: the first pass only checks it.
  */
@@ -185,6 +185,21 @@ static int handle_pause(struct importer *in, const json_t *object)
     return exit;
 }
 
+static int handle_policy(struct importer *in, const json_t *object)
+{
+    char error[BI_ERRMSG_SIZE];
+    struct policy_line policy;
+
+    if (!bi_transfer_policy_from_json(object, &policy, error))
+        return reject_line(in, "%s", error);
+    if (!is_restored(in))
+        return BI_EXIT_OK;
+    if (!in->target.plain)
+        return bi_transfer_set_policy(in->cli, in->cli->queue, &policy);
+    bi_cli_note(in->cli, "the policy of %s is not imported: a beanstalkd has none", policy.topic);
+    return BI_EXIT_OK;
+}
+
 static int handle_header(struct importer *in, const json_t *object)
 {
     if (in->in_export)
@@ -215,12 +230,15 @@ static int handle_kind(struct importer *in, const json_t *object, const char *ki
     static const struct {
         const char *name;
         int (*handle)(struct importer *in, const json_t *object);
-    } kinds[] = {{"export", handle_header}, {"pause", handle_pause}, {"end", handle_end}};
+    } kinds[] = {{"export", handle_header},
+                 {"pause", handle_pause},
+                 {"policy", handle_policy},
+                 {"end", handle_end}};
 
     for (size_t i = 0; kind != NULL && i < sizeof(kinds) / sizeof(kinds[0]); i++)
         if (strcmp(kinds[i].name, kind) == 0)
             return kinds[i].handle(in, object);
-    return reject_line(in, "\"kind\" is not export, pause or end");
+    return reject_line(in, "\"kind\" is not export, pause, policy or end");
 }
 
 static bool is_blank(char c)

@@ -2,7 +2,9 @@
 #include "cli/transfer.h"
 
 #include "op/job_fields.h"
+#include "op/job_json.h"
 #include "op/op_table.h"
+#include "op/topic_policy.h"
 #include "util/clock.h"
 
 #include <assert.h>
@@ -141,4 +143,50 @@ bool bi_transfer_pause_from_json(const json_t *object, struct pause *pause, char
     memcpy(pause->topic, name.data, name.size);
     pause->until_ms = json_integer_value(until);
     return true;
+}
+
+/* ---- policies ---- */
+
+int bi_transfer_get_policy(const struct cli *cli, bide *queue, const bide_topic_stats *topic,
+                           struct policy_line *line, bool *found)
+{
+    *found = false;
+    if (!topic->has_policy)
+        return BI_EXIT_OK;
+    memcpy(line->topic, topic->name, sizeof(line->topic));
+    int code = bide_topic_get(queue, topic->name, &line->policy, NULL);
+    /* It may have been cleared meanwhile. */
+    *found = code == BIDE_OK && !bi_topic_policy_is_empty(&line->policy);
+    return bi_cli_report_last(cli, code);
+}
+
+int bi_transfer_set_policy(const struct cli *cli, bide *queue, const struct policy_line *line)
+{
+    bide_topic_policy changes = line->policy;
+    /* What is not set is to be cleared. */
+    for (size_t i = 0; i < BI_TOPIC_POLICY_FIELDS; i++) {
+        const struct policy_field *field = &bi_topic_policy_fields[i];
+        if (bi_topic_policy_get(&changes, field) == field->none)
+            bi_topic_policy_put(&changes, field, BIDE_NO_DEFAULT);
+    }
+    return bi_cli_report_last(cli, bide_topic_set(queue, line->topic, &changes));
+}
+
+json_t *bi_transfer_policy_to_json(const struct policy_line *line)
+{
+    return json_pack("{s:s, s:s, s:o}", "kind", "policy", "topic", line->topic, "policy",
+                     bi_job_json_encode_policy(&line->policy));
+}
+
+bool bi_transfer_policy_from_json(const json_t *object, struct policy_line *line, char *error)
+{
+    const json_t *topic = json_object_get(object, "topic");
+    bide_slice name = {json_string_value(topic), json_string_length(topic)};
+    memset(line, 0, sizeof(*line));
+    if (!json_is_string(topic) || !bi_topic_name_valid(name))
+        return bi_errmsg_set(error, "a policy needs the name of a topic");
+    if (json_object_size(object) != 3)
+        return bi_errmsg_set(error, "a policy has \"topic\" and \"policy\", and nothing else");
+    memcpy(line->topic, name.data, name.size);
+    return bi_job_json_decode_policy(json_object_get(object, "policy"), &line->policy, error);
 }

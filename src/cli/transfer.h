@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * transfer - what export, import and move share: the op that copies a job to another queue, and
- * pauses.
+ * transfer - what export, import and move share: the op that copies a job to another queue, pauses,
+ * and policies.
  *
  * The op is a restore. A plain beanstalkd has none, so it gets a put with topic, priority, delay
  * and ttr; counters and ages start again. A job with other attributes (key, retries, expiry ...) is
@@ -55,5 +55,28 @@ int bi_transfer_set_pause(const struct cli *cli, bide *queue, const struct pause
 json_t *bi_transfer_pause_to_json(const struct pause *pause);
 /* False with an error text if it is invalid. */
 bool bi_transfer_pause_from_json(const json_t *object, struct pause *pause, char *error);
+
+/* ---- policies ---- */
+
+/*
+ * The policy of a topic, in an export:
+ *
+ *     {"kind":"policy","topic":"email","policy":{"concurrency":10}}
+ */
+struct policy_line {
+    char topic[BIDE_TOPIC_MAX + 1];
+    bide_topic_policy policy;
+};
+
+/* Reads the policy of a topic; *found: it has one. */
+int bi_transfer_get_policy(const struct cli *cli, bide *queue, const bide_topic_stats *topic,
+                           struct policy_line *line, bool *found);
+
+/* Replaces the policy of the topic. */
+int bi_transfer_set_policy(const struct cli *cli, bide *queue, const struct policy_line *line);
+
+json_t *bi_transfer_policy_to_json(const struct policy_line *line);
+/* False with an error text if it is invalid. */
+bool bi_transfer_policy_from_json(const json_t *object, struct policy_line *line, char *error);
 
 #endif

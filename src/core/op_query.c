@@ -97,6 +97,7 @@ static void fill_limits(const struct core *core, const struct topic *topic, bide
     if (settings == NULL)
         return;
 
+    out->has_policy = true;
     out->concurrency = (uint64_t)settings->concurrency;
     out->rate = (uint64_t)settings->rate;
     out->rate_period_ms = settings->rate == 0 ? 0 : bi_topic_policy_period_ms(settings);

@@ -182,6 +182,38 @@ json_t *bi_job_json_encode_policy(const bide_topic_policy *policy)
     return finish_object(object, ok);
 }
 
+static const struct policy_field *find_policy_field(const char *name)
+{
+    for (size_t i = 0; i < BI_TOPIC_POLICY_FIELDS; i++)
+        if (strcmp(bi_topic_policy_fields[i].name, name) == 0)
+            return &bi_topic_policy_fields[i];
+    return NULL;
+}
+
+bool bi_job_json_decode_policy(const json_t *object, bide_topic_policy *policy, char *error)
+{
+    const char *name;
+    json_t *value;
+
+    bi_topic_policy_clear(policy);
+    if (!json_is_object(object))
+        return bi_errmsg_set(error, "a policy is an object");
+    json_object_foreach((json_t *)(uintptr_t)object, name, value)
+    {
+        const struct policy_field *field = find_policy_field(name);
+        if (field == NULL)
+            return bi_errmsg_set(error, "unknown setting \"%.60s\"", name);
+        int64_t number = json_integer_value(value);
+        if (field->least < 0 && number == -1)
+            number = BIDE_UNLIMITED;
+        bi_topic_policy_put(policy, field, number);
+        if (!json_is_integer(value) || number == field->none || !bi_topic_policy_is_valid(policy))
+            return bi_errmsg_set(error, "\"%.60s\" must be a whole number up to %lld", name,
+                                 (long long)field->most);
+    }
+    return true;
+}
+
 json_t *bi_job_json_encode_topic(const bide_topic_stats *topic)
 {
     json_t *object = json_object();

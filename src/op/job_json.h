@@ -26,6 +26,8 @@ json_t *bi_job_json_encode_topic(const bide_topic_stats *topic);
 json_t *bi_job_json_encode_stats(const bide_stats *stats);
 /* What is not set is left out; unlimited retries are -1. */
 json_t *bi_job_json_encode_policy(const bide_topic_policy *policy);
+/* The reverse: what is left out is not set. False with an error text if it is invalid. */
+bool bi_job_json_decode_policy(const json_t *object, bide_topic_policy *policy, char *error);
 
 /* The numbers of bide_counters, in order: all are 64 bits wide. */
 struct stat_field {

@@ -156,7 +156,8 @@ LAYOUT(counters, FIELDS(U64S(puts, pauses, 14)));
 LAYOUT(topic_stats, FIELDS(
     TOPIC(name), INNER(jobs, counts), INNER(total, counters), U64(waiting), U64(references),
     I64(oldest_ready_age_ms), FLAG(paused), I64(pause_left_ms), I64(pause_ms),
-    U64(concurrency), U64(rate), I64(rate_period_ms), I64(limit_left_ms), ENUM(limited)));
+    U64(concurrency), U64(rate), I64(rate_period_ms), I64(limit_left_ms), ENUM(limited),
+    FLAG(has_policy)));
 #undef STRUCT
 
 #define STRUCT bide_topic_policy

@@ -185,6 +185,12 @@ void fill_sample_queue(const char *url, size_t count)
     OK(bide_pause(queue, "topic-1", BIDE_FOREVER));
     OK(bide_pause(queue, "topic-2", HOUR_MS));
     OK(bide_pause(queue, "nothing-in-it", HOUR_MS));
+    bide_topic_policy policy = BIDE_TOPIC_POLICY_INIT;
+    policy.concurrency = 3;
+    policy.max_retries = BIDE_UNLIMITED;
+    OK(bide_topic_set(queue, "topic-1", &policy));
+    policy.max_retries = 0;
+    OK(bide_topic_set(queue, "only-a-policy", &policy));
     nap_ms(2); /* what was to be ready by now is */
     OK(bide_close(queue));
 }
@@ -284,28 +290,28 @@ static void same_line(struct where at, const json_t *a, const json_t *b)
     }
 }
 
-/* Pauses come in the order of the backend. */
-static void same_pauses(struct where at, const json_t *a, const json_t *b)
+/* Pauses and policies come in the order of the backend. */
+static void same_topics(struct where at, const json_t *a, const json_t *b, const char *kind)
 {
     size_t i, j;
     json_t *one, *other;
     json_array_foreach(a, i, one)
     {
-        if (is_job(one) || strcmp(text_in(one, "kind"), "pause") != 0)
+        if (is_job(one) || strcmp(text_in(one, "kind"), kind) != 0)
             continue;
         bool found = false;
         json_array_foreach(b, j, other)
         {
             if (is_job(other))
                 break;
-            if (strcmp(text_in(other, "kind"), "pause") == 0 &&
+            if (strcmp(text_in(other, "kind"), kind) == 0 &&
                 strcmp(text_in(other, "topic"), text_in(one, "topic")) == 0) {
                 same_line(at, one, other);
                 found = true;
             }
         }
         if (!found)
-            fail_test(at, "%s is not paused", text_in(one, "topic"));
+            fail_test(at, "the %s of %s is missing", kind, text_in(one, "topic"));
     }
 }
 
@@ -324,8 +330,11 @@ void same_at(struct where at, const json_t *a, const json_t *b)
     size_t i = 0, j = 0;
     if (jobs_in(a) != jobs_in(b))
         fail_test(at, "one has %zu jobs, the other %zu", jobs_in(a), jobs_in(b));
-    same_pauses(at, a, b);
-    same_pauses(at, b, a);
+    static const char *const kinds_of_topics[] = {"pause", "policy"};
+    for (size_t k = 0; k < COUNT(kinds_of_topics); k++) {
+        same_topics(at, a, b, kinds_of_topics[k]);
+        same_topics(at, b, a, kinds_of_topics[k]);
+    }
     for (const json_t *one; (one = next_job(a, &i)) != NULL;)
         same_line(at, one, next_job(b, &j));
 }

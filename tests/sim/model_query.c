@@ -290,6 +290,7 @@ static void compare_limits(struct model *m, int name, const bide_topic_stats *go
     expect(sim, "rate", rate, (int64_t)got->rate);
     expect(sim, "rate_period_ms", period, got->rate_period_ms);
     expect(sim, "limited", model_limit(m, name), got->limited);
+    expect(sim, "has_policy", policy != NULL, got->has_policy);
     expect(sim, "limit_left_ms",
            rate != 0 && topic->token_at != 0 ? ms_up(topic->token_at - m->now.mono) : 0,
            got->limit_left_ms);

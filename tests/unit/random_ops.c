@@ -150,6 +150,7 @@ void any_topic_stats(bide_topic_stats *stats)
     stats->rate_period_ms = any_i64();
     stats->limit_left_ms = any_i64();
     stats->limited = (bide_limit)below(BIDE_LIMIT_RECOVERY + 1);
+    stats->has_policy = any_bool();
 }
 
 void any_policy(bide_topic_policy *policy)

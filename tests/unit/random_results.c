@@ -193,7 +193,8 @@ static void same_topic_stats(const bide_topic_stats *a, const bide_topic_stats *
     same_counts(&a->total, &b->total, offsetof(bide_counters, room_));
     SAME(waiting), SAME(references), SAME(oldest_ready_age_ms), SAME(paused), SAME(pause_ms),
         SAME(pause_left_ms);
-    SAME(concurrency), SAME(rate), SAME(rate_period_ms), SAME(limit_left_ms), SAME(limited);
+    SAME(concurrency), SAME(rate), SAME(rate_period_ms), SAME(limit_left_ms), SAME(limited),
+        SAME(has_policy);
 }
 
 static void same_stats(const bide_stats *a, const bide_stats *b)

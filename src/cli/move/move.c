@@ -62,9 +62,8 @@ static int build_index(struct mover *mover)
 
 /* ---- copying ---- */
 
-static int copy_pause(void *user, const bide_topic_stats *topic)
+static int copy_pause(struct mover *mover, const bide_topic_stats *topic)
 {
-    struct mover *mover = user;
     struct pause pause;
     bool expired = false;
 
@@ -73,6 +72,27 @@ static int copy_pause(void *user, const bide_topic_stats *topic)
     int exit = bi_transfer_set_pause(mover->cli, mover->to.queue, &pause, &expired);
     mover->pauses += exit == BI_EXIT_OK && !expired;
     return exit;
+}
+
+/* A beanstalkd has no policies: the jobs have the defaults in them, the limits are left out. */
+static int copy_policy(struct mover *mover, const bide_topic_stats *topic)
+{
+    struct policy_line line;
+    bool found;
+
+    int exit = bi_transfer_get_policy(mover->cli, mover->from.queue, topic, &line, &found);
+    if (!found)
+        return exit;
+    if (!mover->restore_target.plain)
+        return bi_transfer_set_policy(mover->cli, mover->to.queue, &line);
+    bi_cli_note(mover->cli, "the policy of %s is not moved: a beanstalkd has none", line.topic);
+    return BI_EXIT_OK;
+}
+
+static int copy_topic(void *user, const bide_topic_stats *topic)
+{
+    int exit = copy_pause(user, topic);
+    return exit == BI_EXIT_OK ? copy_policy(user, topic) : exit;
 }
 
 static bool is_eligible(struct mover *mover, bide_job *job)
@@ -179,7 +199,7 @@ static int copy_all(struct mover *mover)
 {
     int exit = bi_job_scan_list(&mover->from);
     if (exit == BI_EXIT_OK)
-        exit = bi_query_each_topic(mover->cli, mover->from.queue, false, copy_pause, mover);
+        exit = bi_query_each_topic(mover->cli, mover->from.queue, false, copy_topic, mover);
     if (exit != BI_EXIT_OK)
         return exit;
 
