@@ -348,6 +348,24 @@ static void removed_or_duplicated_line_is_noticed(void)
     EQ(count_jobs("a", BIDE_STATE_READY), 0);
 }
 
+static void invalid_policy_in_an_export_is_rejected(void)
+{
+    static const struct {
+        const char *line, *message;
+    } bad[] = {
+        {"{\"kind\":\"policy\",\"topic\":\"a\"}\n", "nothing else"},
+        {"{\"kind\":\"policy\",\"topic\":\"-\",\"policy\":{}}\n", "the name of a topic"},
+        {"{\"kind\":\"policy\",\"topic\":\"a\",\"policy\":[]}\n", "is an object"},
+        {"{\"kind\":\"policy\",\"topic\":\"a\",\"policy\":{\"rate\":-3}}\n", "\"rate\" must"},
+        {"{\"kind\":\"policy\",\"topic\":\"a\",\"policy\":{\"rate\":\"9\"}}\n", "\"rate\" must"},
+        {"{\"kind\":\"policy\",\"topic\":\"a\",\"policy\":{\"new\":1}}\n",
+         "unknown setting \"new\""},
+    };
+    for (size_t i = 0; i < COUNT(bad); i++)
+        HAS(run_expect_input(7, bad[i].line, "import")->err, bad[i].message);
+    EQ(count_jobs("a", BIDE_STATE_READY), 0);
+}
+
 static void jobs_rejected_by_the_queue_are_reported_by_line(void)
 {
     if (is_plain())
@@ -472,6 +490,7 @@ static const struct test tests[] = {
     TEST(invalid_file_imports_nothing),
     TEST(truncated_export_is_rejected),
     TEST(removed_or_duplicated_line_is_noticed),
+    TEST(invalid_policy_in_an_export_is_rejected),
     TEST(jobs_rejected_by_the_queue_are_reported_by_line),
     TEST(a_dry_run_changes_nothing),
     TEST(lines_before_the_given_number_are_skipped),
