@@ -21,8 +21,7 @@ static const char *const fuzz_lines[] = {
     "put-many 2 30\r\n0 0 60 3\r\nabc\r\n1 0 60 2 key=a\r\nde\r\n\r\n",
     "put-many 1 18\r\n0 0 60 1 tube=a\r\nx\r\n\r\n",
     "finish-and-put 1 1 13\r\n0 0 60 1\r\nx\r\n\r\n",
-    "finish-and-put 1 1 38 end=done result=2 retain=1h\r\n"
-    "ok\r\n0 0 60 1 tube=a key=k conflict=skip\r\nx\r\n\r\n",
+    "finish-and-put 1 1 30 end=done result=2\r\nok\r\n0 0 60 1 tube=a key=k\r\nx\r\n\r\n",
     "lease 1 finish-and-put 1 1 13 end=release pri=5 delay=1h\r\n0 0 60 1\r\nx\r\n\r\n",
     "finish-and-put 1 1 13 end=bury reason=no%20use\r\n0 0 60 1\r\nx\r\n\r\n",
     "reserve\r\n",

@@ -19,11 +19,11 @@
 
 #define FIRST_ROOM 4
 
-/* What one put points to. It does not move when the list grows. */
+/* What one put points to: its options, and behind them its topic and its key. It does not move when
+ * the list grows. */
 struct put_args {
     bide_put_options options;
-    char topic[BIDE_TOPIC_MAX + 1];
-    char key[BIDE_KEY_MAX];
+    char text[];
 };
 
 static void free_item(const bide_put_item *item)
@@ -92,8 +92,11 @@ static int check_limits(const struct put_list *list, size_t body_size, char *err
 /* Checks the put as bide_put() does. */
 static int check_put(const bide_options *options, const bide_put_item *put, char *error)
 {
-    bide_op op = {.kind = BIDE_OP_PUT};
+    bide_op op;
+    op.kind = BIDE_OP_PUT;
+    op.private_.flags = 0;
     op.put = *put;
+    op.error[0] = 0;
     int code = bi_op_check(options, &op);
 
     /* Without the name of the op: the caller adds that of its own call. */
@@ -104,21 +107,22 @@ static int check_put(const bide_options *options, const bide_put_item *put, char
     return code;
 }
 
+/* NULL when out of memory. */
 static struct put_args *copy_args(const bide_put_item *put, char *error)
 {
-    struct put_args *args = calloc(1, sizeof(*args));
+    /* The options may be of another version of the library; check_put() has accepted them. */
+    bide_put_options options = BIDE_PUT_OPTIONS_INIT;
+    if (put->options != NULL)
+        bi_sized_struct_copy(&options, put->options, "BIDE_PUT_OPTIONS_INIT", error);
+
+    struct put_args *args = malloc(sizeof(*args) + put->topic.size + options.key.size);
     if (args == NULL)
         return NULL;
-
-    /* The options may be of another version of the library; check_put() has accepted them. */
-    args->options = (bide_put_options)BIDE_PUT_OPTIONS_INIT;
-    if (put->options != NULL)
-        bi_sized_struct_copy(&args->options, put->options, "BIDE_PUT_OPTIONS_INIT", error);
-
-    memcpy(args->topic, put->topic.data, put->topic.size);
-    if (args->options.key.size > 0) {
-        memcpy(args->key, args->options.key.data, args->options.key.size);
-        args->options.key.data = args->key;
+    args->options = options;
+    memcpy(args->text, put->topic.data, put->topic.size);
+    if (options.key.size > 0) {
+        args->options.key.data = args->text + put->topic.size;
+        memcpy(args->text + put->topic.size, options.key.data, options.key.size);
     }
     return args;
 }
@@ -145,7 +149,7 @@ int bi_put_list_add(struct put_list **list, const bide_options *options, const b
 
     assert((*list)->count < (*list)->room);
     (*list)->items[(*list)->count++] = (bide_put_item){
-        .topic = {args->topic, put->topic.size}, .buf = body, .options = &args->options};
+        .topic = {args->text, put->topic.size}, .buf = body, .options = &args->options};
     (*list)->bytes += bide_buf_size(body);
     return BIDE_OK;
 }
