@@ -3,7 +3,6 @@
 #include "cli/query.h"
 #include "util/clock.h"
 
-#include <bide/task.h>
 #include <string.h>
 
 #define NOT_SET        INT64_MIN /* of a flag whose 0 is a value */
@@ -112,13 +111,12 @@ static void complete_options(const struct cli *cli)
     if (opt.wait && options.retain_ms <= 0)
         options.retain_ms = WAIT_RETAIN_MS;
 
-    /* As of tasks, so that a job that always fails ends buried; a beanstalkd has no limit. */
+    /* A beanstalkd has no limit. */
     if (opt.retries != NOT_SET) {
         options.max_retries =
             opt.retries == BIDE_NO_RETRY_LIMIT ? BIDE_NO_DEFAULT : (int32_t)opt.retries;
     } else if ((bide_capabilities(cli->queue) & BIDE_CAN_ALL_OPS) != 0) {
-        options.max_retries = BIDE_TASK_RETRIES;
-        options.fallbacks = BIDE_FALLBACK_RETRIES;
+        bi_put_set_default_retries(&options);
     }
 }
 

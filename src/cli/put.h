@@ -12,6 +12,15 @@
 #include "cli/input.h"
 #include "cli/print.h"
 
+#include <bide/task.h>
+
+/* As of tasks, so that a job that always fails ends buried; a topic may have another default. */
+static inline void bi_put_set_default_retries(bide_put_options *options)
+{
+    options->max_retries = BIDE_TASK_RETRIES;
+    options->fallbacks = BIDE_FALLBACK_RETRIES;
+}
+
 /* ---- a put as a line of JSON ---- */
 
 /*

@@ -48,6 +48,7 @@ static void lines_are_put_with_exit_status_0(void)
     const bide_job *one = job_view(id + 1), *two = job_view(id + 2);
     TEXT(one->body, one->body_size, "one");
     EQ(one->priority, 7);
+    EQ(one->max_retries, 25);
     TEXT(two->body, two->body_size, "two");
     EQ(two->state, BIDE_STATE_DELAYED);
 }

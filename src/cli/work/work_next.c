@@ -56,13 +56,14 @@ static bool is_blank(const char *line, size_t size)
 
 static void add_line(struct next_jobs *next, bide_context *context, const char *line, size_t size)
 {
-    static const bide_put_options defaults = BIDE_PUT_OPTIONS_INIT;
+    bide_put_options defaults = BIDE_PUT_OPTIONS_INIT;
     char error[BI_ERRMSG_SIZE];
     struct put_json put;
 
     next->number++;
     if (next->error[0] != 0 || is_blank(line, size))
         return;
+    bi_put_set_default_retries(&defaults);
     if (!bi_put_json_parse((bide_slice){line, size}, &defaults, bi_clock_wall() / 1000, &put,
                            error)) {
         set_error(next, next->number, error);
