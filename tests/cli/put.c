@@ -107,8 +107,8 @@ static void put_defaults_are_those_of_the_help(void)
 {
     struct child *help = run_expect(0, "help", "put");
     HAS(help->out, "(default: 1024)");
-    HAS(help->out, "(default: 25)");
-    HAS(help->out, "(default: that of the queue, 1m)");
+    HAS(help->out, "(default: that of the topic, 25)");
+    HAS(help->out, "(default: that of the topic or queue, 1m)");
     HAS(help->out, "(default: 5s)");
     HAS(help->out, "(default: 1h)");
     run_expect(0, "put", "email", "x");
