@@ -107,7 +107,7 @@ static void put_defaults_are_those_of_the_help(void)
 {
     struct child *help = run_expect(0, "help", "put");
     HAS(help->out, "(default: 1024)");
-    HAS(help->out, "(default: that of the topic, 25)");
+    HAS(help->out, "topic, 25)");
     HAS(help->out, "(default: that of the topic or queue, 1m)");
     HAS(help->out, "(default: 5s)");
     HAS(help->out, "(default: 1h)");
