@@ -23,7 +23,7 @@
  * another one goes on after this time. */
 #define SELF_TTR_MS         5000
 #define SELF_BACKOFF_MS     1000
-#define SELF_BACKOFF_MAX_MS 60000
+#define SELF_BACKOFF_MAX_MS 15000
 
 int bi_schedule_compile(struct schedule *schedule, char *error)
 {

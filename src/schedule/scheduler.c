@@ -13,7 +13,7 @@
  *
  * Failure    A definition that no scheduler can run is buried with the reason. A step that the queue
  *            rejects for now (draining, a full topic), and a zone that this machine does not have,
- *            make the job fail: it is tried again after 1 s to 1 min, perhaps elsewhere, and then the
+ *            make the job fail: it is tried again after 1 s to 15 s, perhaps elsewhere, and then the
  *            misfire policy applies. Without a reply the lease expires after 5 s.
  * Threads    Everything runs on the thread of the scheduler, with its own completion queue.
  */
@@ -27,6 +27,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #define BATCH          100
 #define RETRY_FIRST_MS 50
@@ -65,7 +66,9 @@ struct bide_scheduler {
     pthread_mutex_t lock; /* held while the queue is called */
     bool abandoned;       /* the queue must not be used any more */
     struct bi_log log;
-    struct bi_log_limit log_limit;
+    struct bi_log_limit log_limit;  /* of reserves that fail */
+    struct bi_log_limit turn_limit; /* of turns that fail */
+    char holder[BIDE_HOLDER_MAX + 1];
     int64_t retry_ms;
     bide_job jobs[BATCH];
     struct turn turns[BATCH];
@@ -284,6 +287,17 @@ static void after_step(struct turn *turn)
 
 /* ---- 4. failures ---- */
 
+/* Every burial, but not every failure: all schedules fail while the queue is draining. */
+static void log_failure(struct bide_scheduler *scheduler, const struct turn *turn)
+{
+    bool bury = turn->fate == FATE_BURY;
+    if (!bury && bi_log_limit_hit(&scheduler->turn_limit, bi_clock_boot()) == 0)
+        return;
+    bi_log(&scheduler->log, BIDE_LOG_WARN, "schedule \"%.*s\" %s: %s", (int)turn->job->key_size,
+           turn->job->key_size == 0 ? "" : (const char *)turn->job->key,
+           bury ? "is buried" : "has failed and is tried again", turn->error);
+}
+
 static void begin_failure(struct bide_scheduler *scheduler, struct turn *turn)
 {
     bide_slice text = {turn->error, strlen(turn->error)};
@@ -291,11 +305,8 @@ static void begin_failure(struct bide_scheduler *scheduler, struct turn *turn)
         return;
 
     assert(turn->fate == FATE_FAIL || turn->fate == FATE_BURY);
-    bool bury = turn->fate == FATE_BURY;
-    bi_log(&scheduler->log, BIDE_LOG_WARN, "schedule \"%.*s\" %s: %s", (int)turn->job->key_size,
-           turn->job->key_size == 0 ? "" : (const char *)turn->job->key,
-           bury ? "is buried" : "has failed and is tried again", turn->error);
-    if (bury)
+    log_failure(scheduler, turn);
+    if (turn->fate == FATE_BURY)
         begin_op(turn, BIDE_OP_BURY)->bury = (bide_bury_args){
             .id = turn->job->id, .token = turn->job->token, .priority = BIDE_KEEP, .reason = text};
     else
@@ -378,7 +389,8 @@ static void serve(struct bide_scheduler *scheduler)
                                          .topic_count = 1,
                                          .timeout_ms = BIDE_FOREVER,
                                          .jobs = scheduler->jobs,
-                                         .job_max = BATCH};
+                                         .job_max = BATCH,
+                                         .holder = {scheduler->holder, strlen(scheduler->holder)}};
         int code = run_op(scheduler, &op);
         if (code == BIDE_OK) {
             has_answered(scheduler);
@@ -434,6 +446,14 @@ static void *scheduler_main(void *arg)
 
 /* ---- start and stop ---- */
 
+/* "scheduler@host:123", which a job shows while it is held. */
+static void set_holder(struct bide_scheduler *scheduler)
+{
+    char host[64] = "";
+    gethostname(host, sizeof(host) - 1);
+    snprintf(scheduler->holder, sizeof(scheduler->holder), "scheduler@%s:%d", host, (int)getpid());
+}
+
 static void free_scheduler(struct bide_scheduler *scheduler)
 {
     if (scheduler->cq != NULL) {
@@ -461,6 +481,7 @@ int bi_scheduler_start(bide *queue, bool patient, bide_scheduler **out)
     scheduler->patient = patient;
     scheduler->retry_ms = RETRY_FIRST_MS;
     pthread_mutex_init(&scheduler->lock, NULL);
+    set_holder(scheduler);
     scheduler->log = (struct bi_log){queue->options.log, queue->options.log_user};
 
     int code = bide_cq_new(&scheduler->cq);

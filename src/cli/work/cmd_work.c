@@ -31,7 +31,7 @@ static struct work_plan plan = {
     .retain_ms = DAY_MS,
 };
 static uint64_t threads = NOT_SET, keep_size = KEEP_SIZE;
-static bool keep_output, once;
+static bool keep_output, once, no_schedules;
 static struct topic_args topic_args;
 static struct words rules;
 
@@ -57,6 +57,7 @@ static const struct flag flags[] = {
                      "how to choose among topics (default: priority)"),
     BI_FLAG_TIMEOUT(0, "stop-timeout", &plan.stop_timeout_ms,
                     "time that running programs get to end (default: 30s)"),
+    BI_FLAG_BOOL(0, "no-schedules", &no_schedules, "do not put the jobs of schedules"),
     BI_FLAG_LIST(0, "header", "'NAME: VALUE'", &plan.headers,
                  "with --http: add or replace a header"),
     BI_FLAG_BOOL(0, "follow", &plan.follow, "with --http: follow redirects on the same host"),
@@ -240,6 +241,7 @@ static int make_worker(struct work *work)
     options.stop_timeout_ms = ACK_TIMEOUT_MS;
     options.event = bi_work_report_event;
     options.user = work;
+    options.flags = no_schedules ? BIDE_WORKER_NO_SCHEDULES : 0;
 
     int code = bide_worker_new(work->cli->queue, &options, &work->worker);
     for (size_t i = 0; i < work->topic_count && code == BIDE_OK; i++) {
