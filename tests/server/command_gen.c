@@ -92,6 +92,11 @@ static const char *const commands[] = {
     "purge-tube %t ready",
     "purge-tube %t buried",
     "call-cancel %n",
+    "topic-set %t concurrency=%n rate=%n",
+    "topic-set %t concurrency=none rate=none max-jobs=none",
+    "topic-set %t max-jobs=%n retries=%n backoff=%d,1 ttr=%d expires=%d",
+    "topic-set %t period=%d burst=%n retain=%d retries=unlimited",
+    "topic-get %t",
 };
 
 static const char *const numbers[] = {
@@ -114,6 +119,8 @@ static const char *const options[] = {
     " tube=b%d",
     " end=release",
     " retries=%d",
+    " retries=none backoff=none",
+    " retain=none expires=none",
     " backoff=%d,100",
     " expires=%dms",
     " retain=%d",

@@ -1069,6 +1069,69 @@ static void an_item_is_a_put_without_its_verb(void **state)
     assert_int_equal(bi_beanstalk_parse_item(&command, "0 0 1 5\0", 8), PARSE_BAD_FORMAT);
 }
 
+static enum parse parse_line(const char *line)
+{
+    return bi_beanstalk_parse(&command, line, strlen(line));
+}
+
+static void topic_set_changes_only_what_its_options_name(void **state)
+{
+    (void)state;
+    assert_int_equal(parse_line("topic-set a ttr=250ms retries=unlimited backoff=1,2 burst=none"),
+                     PARSE_OK);
+    assert_int_equal(command.policy.ttr_ms, 250);
+    assert_int_equal(command.policy.max_retries, BIDE_UNLIMITED);
+    assert_int_equal(command.policy.backoff_base_ms, 1000);
+    assert_int_equal(command.policy.backoff_max_ms, 2000);
+    assert_int_equal(command.policy.rate_burst, BIDE_NO_DEFAULT);
+    assert_int_equal(command.policy.retain_ms, BIDE_KEEP);
+    assert_int_equal(command.policy.concurrency, BIDE_KEEP);
+
+    assert_int_equal(
+        parse_line("topic-set a backoff=none retries=none ttr=none max-jobs=4294967295 "
+                   "concurrency=1 rate=2 period=1m retain=1d expires=3"),
+        PARSE_OK);
+    assert_int_equal(command.policy.backoff_base_ms, BIDE_NO_DEFAULT);
+    assert_int_equal(command.policy.backoff_max_ms, BIDE_NO_DEFAULT);
+    assert_int_equal(command.policy.max_retries, BIDE_NO_DEFAULT);
+    assert_int_equal(command.policy.ttr_ms, BIDE_NO_DEFAULT);
+    assert_int_equal(command.policy.max_jobs, UINT32_MAX);
+    assert_int_equal(command.policy.concurrency, 1);
+    assert_int_equal(command.policy.rate, 2);
+    assert_int_equal(command.policy.rate_period_ms, 60000);
+    assert_int_equal(command.policy.retain_ms, 86400000);
+    assert_int_equal(command.policy.expires_in_ms, 3000);
+
+    static const char *const bad[] = {"topic-set",
+                                      "topic-set a",
+                                      "topic-set a b",
+                                      "topic-set a rate=",
+                                      "topic-set a rate=-1",
+                                      "topic-set a rate=unlimited",
+                                      "topic-set a concurrency=4294967296",
+                                      "topic-set a key=none",
+                                      "topic-set * rate=1",
+                                      "topic-get a b",
+                                      "topic-get -a",
+                                      "done 1 1 retain=none"};
+    for (size_t i = 0; i < COUNT_OF(bad); i++)
+        assert_int_not_equal(parse_line(bad[i]), PARSE_OK);
+}
+
+static void a_put_can_exclude_the_defaults_of_its_tube(void **state)
+{
+    (void)state;
+    assert_int_equal(parse_line("put 1 2 3 4 retries=none backoff=none retain=none expires=none"),
+                     PARSE_OK);
+    assert_int_equal(command.put.max_retries, BIDE_NO_DEFAULT);
+    assert_int_equal(command.put.backoff_base_ms, BIDE_NO_DEFAULT);
+    assert_int_equal(command.put.backoff_max_ms, BIDE_NO_DEFAULT);
+    assert_int_equal(command.put.retain_ms, BIDE_NO_DEFAULT);
+    assert_int_equal(command.expires_ms, BIDE_NO_DEFAULT);
+    assert_int_equal(parse_line("put 1 2 3 4 at=none"), PARSE_BAD_OPTION);
+    assert_int_equal(parse_line("put 1 2 3 4 retries=unlimited"), PARSE_BAD_OPTION);
+}
+
 static void every_verb_has_its_name(void **state)
 {
     (void)state;
@@ -1107,6 +1170,8 @@ int main(void)
         cmocka_unit_test(bide_command_line_may_have_1024_bytes),
         cmocka_unit_test(line_limit_depends_on_the_verb),
         cmocka_unit_test(an_item_is_a_put_without_its_verb),
+        cmocka_unit_test(topic_set_changes_only_what_its_options_name),
+        cmocka_unit_test(a_put_can_exclude_the_defaults_of_its_tube),
         cmocka_unit_test(every_verb_has_its_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
