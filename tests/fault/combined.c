@@ -615,6 +615,91 @@ static void leases_outlive_a_restart_on_a_full_disk(void)
     check_reopened();
 }
 
+static void set_concurrency(bide *client, int64_t concurrency)
+{
+    bide_topic_policy policy = BIDE_TOPIC_POLICY_INIT;
+    policy.concurrency = concurrency;
+    OK(bide_topic_set(client, TOPIC, &policy));
+}
+
+/* Leases that outlive a restart count for the limit of their topic from the first reserve on. */
+static void concurrency_holds_over_a_restart_with_kept_leases(void)
+{
+    bide_put_options options = BIDE_PUT_OPTIONS_INIT;
+    struct local_server local_server;
+    bide_job held[3], job;
+    vfs_install();
+    options.ttr_ms = HOUR_MS;
+    serve_begin(&local_server, "");
+    bide *client = serve_open(&local_server);
+    set_concurrency(client, 3);
+    for (int i = 0; i < HOLDERS; i++)
+        OK(bide_put(client, TOPIC, "x", 1, &options, NULL));
+    for (int i = 0; i < 3; i++)
+        OK(bide_reserve(client, TOPIC, 0, &held[i]));
+    CODE(bide_reserve(client, TOPIC, 0, &job), BIDE_TIMED_OUT);
+    serve_end(&local_server);
+    serve_begin(&local_server, "");
+    UNTIL(bide_ping(client) == BIDE_OK);
+    CODE(bide_reserve(client, TOPIC, 20, &job), BIDE_TIMED_OUT);
+    OK(bide_delete(client, held[0].id, held[0].token));
+    OK(bide_reserve(client, TOPIC, PATIENCE_MS, &job));
+    bide_job_clear(&held[0]);
+    CODE(bide_reserve(client, TOPIC, 0, &held[0]), BIDE_TIMED_OUT);
+    held[0] = job;
+    for (int i = 0; i < 3; i++) {
+        OK(bide_delete(client, held[i].id, held[i].token));
+        bide_job_clear(&held[i]);
+    }
+    OK(bide_purge(client, TOPIC, BIDE_STATE_READY, NULL));
+    OK(bide_close(client));
+    serve_end(&local_server);
+    check_reopened();
+}
+
+/* A delete that cannot be stored returns its job to its holder: the job that would have taken its
+ * place is not given to anyone. A policy that cannot be stored does not change. */
+static void concurrency_holds_when_commits_fail(void)
+{
+    struct local_server local_server;
+    bide_topic_stats stats;
+    bide_job held, job;
+    vfs_install();
+    serve_begin(&local_server, "");
+    bide *client = serve_open(&local_server);
+    set_concurrency(client, 1);
+    for (int i = 0; i < HOLDERS; i++)
+        OK(bide_put(client, TOPIC, "x", 1, NULL, NULL));
+    for (int round = 0; round < 10; round++) {
+        OK(bide_reserve(client, TOPIC, 0, &held));
+        bide_finish_item finish = {.id = held.id, .token = held.token};
+        bide_slice topic = {TOPIC, strlen(TOPIC)};
+        bide_reserve_args args = {.topics = &topic, .topic_count = 1, .jobs = &job, .job_max = 1};
+        memset(&job, 0, sizeof job);
+        vfs_fail(&(struct vfs_fault){VFS_WRITE, "-wal", 1, 1, SQLITE_IOERR_WRITE, EIO});
+        CHECK(bide_finish_and_reserve(client, &finish, &args) < 0);
+        CHECK(finish.status < 0);
+        vfs_clear_faults();
+        OK(bide_topic_get_stats(client, TOPIC, &stats));
+        EQ(stats.jobs.reserved, 1);
+        CODE(bide_reserve(client, TOPIC, 0, &job), BIDE_TIMED_OUT);
+
+        bide_topic_policy policy = BIDE_TOPIC_POLICY_INIT;
+        policy.concurrency = 9;
+        vfs_fail(&(struct vfs_fault){VFS_WRITE, "-wal", 1, 1, SQLITE_IOERR_WRITE, EIO});
+        CHECK(bide_topic_set(client, TOPIC, &policy) < 0);
+        vfs_clear_faults();
+        OK(bide_topic_get(client, TOPIC, &policy, NULL));
+        EQ(policy.concurrency, 1);
+        OK(bide_delete(client, held.id, held.token));
+        bide_job_clear(&held);
+    }
+    OK(bide_purge(client, TOPIC, BIDE_STATE_READY, NULL));
+    OK(bide_close(client));
+    serve_end(&local_server);
+    check_reopened();
+}
+
 /* A stop gives back what beanstalkd clients hold, also when a commit fails on the way: the next
  * process must not take their leases for good. */
 static void stop_gives_jobs_back_although_a_commit_fails(void)
@@ -953,6 +1038,8 @@ static const struct test tests[] = {
     TEST(at_a_server_with_pauses_and_drains),
     TEST(at_a_server_with_commits_of_unknown_outcome),
     TEST(leases_outlive_a_restart_on_a_full_disk),
+    TEST(concurrency_holds_over_a_restart_with_kept_leases),
+    TEST(concurrency_holds_when_commits_fail),
     TEST(stop_gives_jobs_back_although_a_commit_fails),
     TEST(quiet_client_is_not_starved_by_busy_ones),
     TEST(large_jobs_of_quiet_clients_are_not_starved),
