@@ -70,6 +70,34 @@ static void the_defaults_of_a_task_reach_its_jobs(void)
     BETWEEN(job->expires_at_ms, before_ms + 2 * HOUR_MS, wall_ms() + 2 * HOUR_MS + 1);
 }
 
+/* What a task says wins over its topic, which wins over the 25 retries of a task that says nothing. */
+static void the_policy_of_the_topic_has_its_place(void)
+{
+    bide *queue = open_with_task_topics("");
+    bide_topic_policy policy = BIDE_TOPIC_POLICY_INIT;
+    uint64_t id = 0;
+    policy.max_retries = 4;
+    policy.ttr_ms = 7000;
+    OK(bide_topic_set(queue, TASK_TOPIC_A, &policy));
+    OK(bide_publish(queue, plain, ada, NULL, &id));
+    EQ(stat_job(queue, id)->max_retries, 4);
+    EQ(stat_job(queue, id)->ttr_ms, 7000);
+    OK(bide_publish(queue, careful, ada, NULL, &id));
+    EQ(stat_job(queue, id)->max_retries, 3);
+    EQ(stat_job(queue, id)->ttr_ms, 5000);
+    OK(bide_publish(queue, endless, ada, NULL, &id));
+    EQ(stat_job(queue, id)->max_retries, 4);
+    bide_put_options options = bide_defaults(plain);
+    options.max_retries = BIDE_NO_DEFAULT;
+    OK(bide_publish(queue, plain, ada, &options, &id));
+    EQ(stat_job(queue, id)->max_retries, BIDE_NO_RETRY_LIMIT);
+    policy = (bide_topic_policy)BIDE_TOPIC_POLICY_INIT;
+    policy.max_retries = policy.ttr_ms = BIDE_NO_DEFAULT;
+    OK(bide_topic_set(queue, TASK_TOPIC_A, &policy));
+    OK(bide_publish(queue, plain, ada, NULL, &id));
+    EQ(stat_job(queue, id)->max_retries, BIDE_TASK_RETRIES);
+}
+
 static void a_task_may_retry_for_ever(void)
 {
     bide *queue = open_with_task_topics("");
@@ -273,6 +301,7 @@ static void a_job_that_runs_holds_its_key(void)
 static const struct test tests[] = {
     TEST(default_task_has_its_name_as_topic_and_25_retries),
     TEST(the_defaults_of_a_task_reach_its_jobs),
+    TEST(the_policy_of_the_topic_has_its_place),
     TEST(a_task_may_retry_for_ever),
     TEST(the_id_may_be_left_out),
     TEST(publish_options_override_the_task),
