@@ -421,6 +421,39 @@ static void full_topic_has_room_for_the_successor(void)
     EQ(topic_of(queue, a).jobs.ready, 2);
 }
 
+/* The memory of the job that ends counts as free, once. A chain runs to its end in a full queue. */
+static void full_memory_has_room_for_the_successor(void)
+{
+    if (!is_in_process())
+        return;
+    static const char body[10000];
+    bide *queue = open_queue("max_memory=1MiB&cache_bytes=64MiB");
+    const char *a = fresh_topic("a");
+    while (bide_put(queue, a, body, sizeof body, NULL, NULL) == BIDE_OK)
+        continue;
+    while (bide_put(queue, a, body, 100, NULL, NULL) == BIDE_OK)
+        continue;
+
+    const bide_job *job = take(queue, a);
+    EQ(job->body_size, sizeof body);
+    for (int i = 0; i < 100; i++) {
+        struct step step = new_step(job);
+        for (size_t j = 0; j < 2; j++)
+            add(&step, a, "")->priority = 0;
+        step.items[0].body = step.items[1].body = (bide_slice){body, sizeof body};
+        FAILS(queue, &step, BIDE_EFULL);
+        EQ(step.args.count, 2);
+        CODE(bide_put(queue, a, body, sizeof body, NULL, NULL), BIDE_EFULL);
+        step.args.count = 1;
+        step.args.ending = BIDE_ENDING_RELEASE;
+        FAILS(queue, &step, BIDE_EFULL);
+        step.args.ending = BIDE_ENDING_FINISH;
+        OK(run(queue, &step));
+        job = take(queue, a);
+        EQ(job->id, step.items[0].id);
+    }
+}
+
 /* The job that ends, and whose key a put takes over by replacing it, makes room once. */
 static void replaced_job_that_ends_makes_room_once(void)
 {
@@ -506,6 +539,7 @@ static const struct test tests[] = {
     TEST(invalid_item_is_named),
     TEST(draining_queue_rejects_the_step),
     TEST(full_topic_has_room_for_the_successor),
+    TEST(full_memory_has_room_for_the_successor),
     TEST(replaced_job_that_ends_makes_room_once),
     TEST(chain_runs_each_step_once),
 };
