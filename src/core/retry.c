@@ -7,6 +7,7 @@
  * so that jobs which failed together do not run again together, however often they fail.
  */
 #include "core/core_internal.h"
+#include "util/message.h"
 
 #include <assert.h>
 
@@ -37,14 +38,13 @@ int64_t bi_retry_delay(uint32_t failures, int64_t base, int64_t max, struct bi_r
 
 bide_buf *bi_retry_reason(const struct core *core, bide_slice text)
 {
-    size_t max = core->limits.max_error_size;
-    return bide_buf_new(text.data, text.size < max ? text.size : max);
+    size_t size = bi_text_utf8_fit(text.data, text.size, core->limits.max_error_size);
+    return bide_buf_new(text.data, size);
 }
 
 bide_buf *bi_retry_history(const struct core *core, const struct job_ext *ext,
                            bide_failure_kind kind, bide_slice text)
 {
-    size_t max = core->limits.max_error_size;
     int64_t at_ms = ms_down(core->now.wall);
 
     /* The wall clock may be set to any time. */
@@ -57,7 +57,7 @@ bide_buf *bi_retry_history(const struct core *core, const struct job_ext *ext,
         .kind = kind,
         .attempt = ext->counters.reserves,
         .at_ms = at_ms,
-        .error = {text.data, text.size < max ? text.size : max},
+        .error = {text.data, bi_text_utf8_fit(text.data, text.size, core->limits.max_error_size)},
         .holder = {bide_buf_data(ext->holder), bide_buf_size(ext->holder)},
     };
     return bi_job_history_add(ext->history, &failure);

@@ -88,26 +88,14 @@ size_t bi_job_history_decode(const void *data, size_t size, bide_failure failure
     return count;
 }
 
-/* The bytes of a text that fit, without a part of a character at the end. */
-static size_t fitting(bide_slice text, size_t room)
-{
-    const unsigned char *bytes = text.data;
-    if (text.size <= room)
-        return text.size;
-
-    /* A text that is not UTF-8 is cut anywhere. */
-    size_t size = room;
-    while (size > 0 && room - size < 3 && (bytes[size] & 0xc0) == 0x80)
-        size--;
-    return bi_text_utf8_size(bytes + size, text.size - size) > room - size ? size : room;
-}
-
 size_t bi_job_history_encode(const bide_failure *failure, unsigned char *to)
 {
     assert((unsigned)failure->kind < BIDE_FAILURE_KINDS);
     assert(failure->at_ms >= 0 && failure->at_ms <= BIDE_TIMESTAMP_MAX_MS);
-    size_t holder = fitting(failure->holder, BIDE_FAILURE_TEXT_MAX);
-    size_t error = fitting(failure->error, BIDE_FAILURE_TEXT_MAX - holder);
+    size_t holder =
+        bi_text_utf8_fit(failure->holder.data, failure->holder.size, BIDE_FAILURE_TEXT_MAX);
+    size_t error =
+        bi_text_utf8_fit(failure->error.data, failure->error.size, BIDE_FAILURE_TEXT_MAX - holder);
 
     write_number(to + KIND_AT, failure->kind, KIND_SIZE);
     write_number(to + TIME_AT, (uint64_t)failure->at_ms, TIME_SIZE);

@@ -34,6 +34,19 @@ size_t bi_text_utf8_size(const unsigned char *text, size_t length)
     return bi_text_utf8_decode(text, length, &point);
 }
 
+size_t bi_text_utf8_fit(const void *text, size_t size, size_t room)
+{
+    const unsigned char *bytes = text;
+    if (size <= room)
+        return size;
+
+    /* The beginning of the character that the end of the room is in. */
+    size_t at = room;
+    while (at > 0 && room - at < 3 && (bytes[at] & 0xc0) == 0x80)
+        at--;
+    return bi_text_utf8_size(bytes + at, size - at) > room - at ? at : room;
+}
+
 /* ---- the log ---- */
 
 void bi_log(const struct bi_log *log, bide_log_level level, const char *format, ...)

@@ -290,6 +290,15 @@ static void max_error_size_applies_to_the_history(void)
     fail_with(queue, id, "too long");
     struct history history = HISTORY(queue, id);
     IS_FAILURE(&history.all[0], BIDE_FAILURE_FAILED, 1, "too ");
+
+    /* Not within a character: it would not be text any more. */
+    fail_with(queue, id, "1\xe2\x82\xac\xe2\x82\xac");
+    fail_with(queue, id, "12\xe2\x82\xac");
+    history = HISTORY(queue, id);
+    IS_FAILURE(&history.all[1], BIDE_FAILURE_FAILED, 2, "1\xe2\x82\xac");
+    IS_FAILURE(&history.all[2], BIDE_FAILURE_FAILED, 3, "12");
+    const bide_job *job = stat_job(queue, id);
+    TEXT(job->last_error, job->last_error_size, "12");
 }
 
 static void history_counts_as_memory_and_is_freed_with_its_job(void)
