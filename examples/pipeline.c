@@ -5,7 +5,7 @@
  * A photo is downloaded, resized to several widths, and the copies are stored. Each step puts the next
  * ones with the end of its own job, in one atomic step: if the process dies, either the job runs again
  * or its successors are there, and never both. A handler that fails puts nothing, however much it has
- * published before. So every copy is stored exactly once, although some steps fail at first.
+ * published before. So the job of every copy is put exactly once, although some steps fail at first.
  */
 #include <bide/task.h>
 

@@ -183,8 +183,8 @@ typedef struct bide_reserve_args {
     bide_job *jobs;     /* out: room for job_max snapshots, cleared by the caller */
     size_t job_max;     /* 1 to BIDE_BATCH_JOBS; times topic_count at most BIDE_RESERVE_WORK */
     size_t count;       /* out: jobs reserved; at least 1 when the status is 0 */
-    bide_slice holder; /* who reserves: at most BIDE_HOLDER_MAX bytes, shown in snapshots and in the
-                           history, not stored; empty: not said */
+    bide_slice holder;  /* the name of the worker: at most BIDE_HOLDER_MAX bytes, shown in snapshots
+                          and in the history, not stored; empty: none */
 } bide_reserve_args;
 
 /* The changes of an update. Begin with BIDE_UPDATE_INIT, which changes nothing. */
