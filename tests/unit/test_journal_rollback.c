@@ -288,7 +288,7 @@ static int end_and_put(uint64_t id, uint64_t token, bide_ending ending, bool kee
     };
     bide_op op = {.kind = BIDE_OP_FINISH_AND_PUT};
     op.finish_and_put =
-        (bide_finish_and_put_args){.finish = {id, token},
+        (bide_finish_and_put_args){.finish = {.id = id, .token = token},
                                    .ending = ending,
                                    .priority = 3,
                                    .delay_ms = ending == BIDE_ENDING_RELEASE ? 9 : 0,
