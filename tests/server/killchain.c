@@ -34,7 +34,7 @@
 /* A kill comes after some acks, at most so many, or when none comes for so long: all jobs may wait
  * for the ends of leases. */
 #define ACKS_MAX   40
-#define WITHOUT_MS 500
+#define WITHOUT_MS INT64_C(500)
 
 static const char *const topics[STEPS + 1] = {"chain-1", "chain-2", "chain-3"};
 
@@ -115,7 +115,7 @@ int killserver_chain_worker(char **argv)
     for (size_t i = 0; i < STEPS && code == BIDE_OK; i++)
         code = bide_worker_handle(worker, topics[i], run_step, (void *)(uintptr_t)&topics[i]);
     if (code == BIDE_OK)
-        code = bide_worker_run(worker); /* until it is killed */
+        bide_worker_run(worker); /* until it is killed */
     fprintf(stderr, "worker: %s\n", bide_last_error());
     return 96;
 }

@@ -196,11 +196,18 @@ static void sent_write_without_response_is_unknown(void **state)
     bide_put_item items[2] = {{.topic = topic_t, .body = {"a", 1}}, {.topic = topic_t}};
     bide_op put = put_of("x");
     bide_op many = {.kind = BIDE_OP_PUT_MANY, .put_many = {.items = items, .count = 2}};
+    bide_put_item next = {.topic = topic_t, .body = {"b", 1}};
+    bide_op step = {.kind = BIDE_OP_FINISH_AND_PUT};
+    step.finish_and_put =
+        (bide_finish_and_put_args){.finish = {.id = 1, .token = 2}, .items = &next, .count = 1};
     submit(&put);
     submit(&many);
+    submit(&step);
     receive_call(&received_call, BIDE_OP_PUT);
     bi_op_codec_free_op(&received_call.call);
     receive_call(&received_call, BIDE_OP_PUT_MANY);
+    bi_op_codec_free_op(&received_call.call);
+    receive_call(&received_call, BIDE_OP_FINISH_AND_PUT);
     bi_op_codec_free_op(&received_call.call);
     close_connection();
     completes(&put, BIDE_EUNKNOWN);
@@ -208,6 +215,8 @@ static void sent_write_without_response_is_unknown(void **state)
     completes(&many, BIDE_EUNKNOWN);
     assert_int_equal(items[0].status, BIDE_EUNKNOWN);
     assert_int_equal(items[1].status, BIDE_EUNKNOWN);
+    completes(&step, BIDE_EUNKNOWN); /* and is not sent again */
+    assert_int_equal(next.status, BIDE_EUNKNOWN);
 }
 
 /* The body does not fit the socket, so that it cannot have been sent. */
