@@ -501,11 +501,7 @@ int bi_op_check_finish_and_put(const bide_options *options, bide_op *op)
     TRY(check_put_items(options, op, args->items, args->count));
 
     /* An invalid item fails all. */
-    if (op->error_item == 0)
-        return BIDE_OK;
-    int code = args->items[op->error_item - 1].status;
-    bi_op_result_fail_items(op, code);
-    return code;
+    return op->error_item == 0 ? BIDE_OK : args->items[op->error_item - 1].status;
 }
 
 static int check_touch_item(const bide_options *options, bide_op *op, const void *touch_item)
@@ -605,6 +601,23 @@ int bi_op_check_backup(const bide_options *options, bide_op *op)
     return op->backup.path[0] == 0 ? invalid(op, "the path is empty") : BIDE_OK;
 }
 
+static int check_args(const bide_options *options, bide_op *op)
+{
+    const struct op_row *row = bi_op_row(op);
+    for (const struct op_rule *rule = row->rules; rule != NULL && rule->check != NULL; rule++)
+        TRY(rule->check(op, rule->name, const_member_at(op, rule->at)));
+    return row->check == NULL ? BIDE_OK : row->check(options, op);
+}
+
+/* Gives all items of a list the code with which the op fails as a whole, if there is a list. */
+static void fail_list(bide_op *op, int code)
+{
+    const struct field *list = &bi_op_row(op)->args->fields[0];
+    size_t count = size_at(op, list->aux[0]);
+    if (pointer_at(op, list->at) != NULL && count <= list->limit)
+        bi_op_result_fail_items(op, code);
+}
+
 int bi_op_check(const bide_options *options, bide_op *op)
 {
     /* The kind comes from the program and indexes the table. */
@@ -613,8 +626,8 @@ int bi_op_check(const bide_options *options, bide_op *op)
         return BIDE_EINVAL;
     }
 
-    const struct op_row *row = bi_op_row(op);
-    for (const struct op_rule *rule = row->rules; rule != NULL && rule->check != NULL; rule++)
-        TRY(rule->check(op, rule->name, const_member_at(op, rule->at)));
-    return row->check == NULL ? BIDE_OK : row->check(options, op);
+    int code = check_args(options, op);
+    if (code != BIDE_OK && bi_op_is(op, OP_ATOMIC))
+        fail_list(op, code);
+    return code;
 }

@@ -389,6 +389,29 @@ static void invalid_item_is_named(void)
     CODE(bide_finish_and_put(queue, NULL), BIDE_EINVAL);
 }
 
+static void items_have_the_code_of_any_invalid_argument(void)
+{
+    static char half[5 << 20];
+    bide *queue = open_queue(is_in_process() ? "max_job_size=6MiB" : "");
+    const char *a = fresh_topic("a");
+    const bide_job *job = reserved_job(queue, a);
+
+    for (int which = 0; which < 4; which++) {
+        struct step step = new_step(job);
+        add(&step, a, "1");
+        add(&step, a, "2");
+        if (which == 0)
+            step.args.ending = (bide_ending)-1;
+        else if (which == 1)
+            step.args.delay_ms = step.args.run_at_ms = 1000;
+        else if (which == 2)
+            step.args.finish = (bide_finish_item){.id = job->id, .keep = true, .retain_ms = -5};
+        else
+            step.items[0].body = step.items[1].body = (bide_slice){half, sizeof half};
+        FAILS(queue, &step, which == 3 ? BIDE_TOO_BIG : BIDE_EINVAL);
+    }
+}
+
 static void draining_queue_rejects_the_step(void)
 {
     bide *queue = open_queue("");
@@ -537,6 +560,7 @@ static const struct test tests[] = {
     TEST(two_puts_of_a_step_cannot_have_one_key),
     TEST(successor_may_take_over_the_key_of_its_job),
     TEST(invalid_item_is_named),
+    TEST(items_have_the_code_of_any_invalid_argument),
     TEST(draining_queue_rejects_the_step),
     TEST(full_topic_has_room_for_the_successor),
     TEST(full_memory_has_room_for_the_successor),
