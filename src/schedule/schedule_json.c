@@ -484,16 +484,15 @@ int bi_schedule_copy(const bide_schedule *given, struct schedule **out, char *er
 /* A schedule whose definition cannot be decoded: its name is the key of the job. */
 static struct schedule *new_damaged(const bide_job *job, const char *reason)
 {
-    struct schedule *schedule = new_schedule();
-    if (schedule == NULL)
-        return NULL;
-
     bool valid = bi_schedule_name_valid(job->key, job->key_size);
-    schedule->json = json_stringn_nocheck(valid ? job->key : "?", valid ? job->key_size : 1);
-    if (schedule->json == NULL) {
-        bi_schedule_free(schedule);
+    json_t *name = json_stringn_nocheck(valid ? job->key : "?", valid ? job->key_size : 1);
+    struct schedule *schedule = name == NULL ? NULL : new_schedule();
+    if (schedule == NULL) {
+        json_decref(name);
         return NULL;
     }
+
+    schedule->json = name;
     schedule->def.name = json_string_value(schedule->json);
     schedule->def.state = BIDE_SCHEDULE_DAMAGED;
     bi_text_copy(schedule->problem, reason);

@@ -172,6 +172,7 @@ static void plan_turn(struct turn *turn)
         fail_turn(turn, code, turn->error);
         return;
     }
+    assert(turn->schedule != NULL);
     if (turn->schedule->def.state == BIDE_SCHEDULE_DAMAGED) {
         set_fate(turn, FATE_BURY, turn->schedule->problem);
         return;

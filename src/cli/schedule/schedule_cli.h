@@ -46,9 +46,9 @@ void bi_schedule_offer_actions(void);
 /* A moment in the zone of a schedule; NULL: in that of the process. 0 is "-". */
 struct text bi_schedule_text_moment(const char *zone, int64_t at_ms);
 int bi_schedule_show_list(const struct cli *cli, const struct schedule_list *list);
-int bi_schedule_show(const struct cli *cli, const bide_schedule *schedule);
+int bi_schedule_show(const struct cli *cli, const bide_schedule *def);
 /* "report: next 2026-11-20 06:30:00 (Europe/Berlin)" as a note, or the schedule with --json. */
-int bi_schedule_show_set(const struct cli *cli, const bide_schedule *schedule);
+int bi_schedule_show_set(const struct cli *cli, const bide_schedule *def);
 int bi_schedule_show_moments(const struct cli *cli, const char *zone, const int64_t *moments,
                              size_t count);
 

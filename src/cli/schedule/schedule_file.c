@@ -133,9 +133,10 @@ static bool read_cron(struct reader *reader, const char *line, char *error)
 
     const char *rest = split_fields(line, when, sizeof(when));
     char *command = malloc(strlen(rest) + 1);
-    bool good = command != NULL || bi_errmsg_set(error, "out of memory");
-    if (good && *rest == 0)
-        good = bi_errmsg_set(error, "there is no command behind \"%.100s\"", when);
+    if (command == NULL)
+        return bi_errmsg_set(error, "out of memory");
+
+    bool good = *rest != 0 || bi_errmsg_set(error, "there is no command behind \"%.100s\"", when);
     good = good && copy_command(rest, command, error);
     if (good && reader->name[0] == 0)
         snprintf(reader->name, sizeof(reader->name), "cron-%08x",

@@ -10,6 +10,7 @@
 
 bool bi_schedule_list_add(struct schedule_list *list, struct schedule *schedule)
 {
+    /* NOLINTNEXTLINE(bugprone-sizeof-expression): the items are pointers */
     if (!BI_CLI_RESERVE(list->items, list->count + 1, list->capacity)) {
         bi_schedule_free(schedule);
         return false;
@@ -32,6 +33,7 @@ void bi_schedule_list_sort(struct schedule_list *list)
     if (list->count == 0)
         return;
 
+    /* NOLINTNEXTLINE(bugprone-sizeof-expression): the same */
     qsort(list->items, list->count, sizeof(list->items[0]), compare);
     for (size_t i = 1; i < list->count; i++) {
         if (strcmp(list->items[kept]->def.name, list->items[i]->def.name) == 0)
