@@ -481,6 +481,28 @@ static int wait_for_exit(const struct cli *cli, int process, pid_t pid)
     return BI_EXIT_OK;
 }
 
+/* True if a process holds the file although no server answers: the system has removed the runtime
+ * directory with its socket. */
+static bool is_file_in_use(const struct user_server *server)
+{
+    int fd = open(server->file, O_RDONLY | O_CLOEXEC);
+    bool in_use = fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    if (fd >= 0)
+        close(fd);
+    return in_use;
+}
+
+static int report_no_server(const struct cli *cli, const struct user_server *server)
+{
+    if (is_file_in_use(server))
+        return bi_cli_error(
+            cli, BI_EXIT_NO_QUEUE,
+            "no user server answers, but a process uses %.300s, perhaps a server whose "
+            "socket is gone since a logout; \"bide stats\" tells which one",
+            server->file);
+    return bi_cli_error(cli, BI_EXIT_NOT_FOUND, "no user server is running");
+}
+
 static int run(struct cli *cli)
 {
     struct user_server server;
@@ -498,7 +520,7 @@ static int run(struct cli *cli)
 
     /* If the server ended before pidfd_open(), its process id may be another process's by now. */
     if (pid <= 0 || (process >= 0 && pid_now != pid))
-        exit = bi_cli_error(cli, BI_EXIT_NOT_FOUND, "no user server is running");
+        exit = report_no_server(cli, &server);
     else if (process < 0 || pidfd_send_signal(process, SIGTERM, NULL, 0) != 0)
         exit = bi_cli_error(cli, BI_EXIT_FAILED, "cannot stop process %d: %s", (int)pid,
                             strerror(errno));

@@ -346,8 +346,8 @@ static int check_directory(const char *path, char *error)
     if (name[0] == 0)
         snprintf(error, BIDE_ERROR_SIZE, "open: %.120s ends in a slash; a file is needed", path);
     else
-        snprintf(error, BIDE_ERROR_SIZE, "open: the directory %.90s of %.30s: %s; make it first",
-                 directory, name, strerror(errno));
+        snprintf(error, BIDE_ERROR_SIZE, "open: the directory %.80s of %.25s: %s%s", directory,
+                 name, strerror(errno), errno == ENOENT ? "; make it first" : "");
     return name[0] == 0 ? BIDE_EINVAL : BIDE_EIO;
 }
 

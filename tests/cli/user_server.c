@@ -352,7 +352,9 @@ static void server_without_its_socket_is_reported_with_the_remedy(void)
     struct child *child = run_expect(6, "put", "email", "again");
     snprintf(way_out, sizeof(way_out), "end it with \"kill %d\"", (int)pid);
     HAS(child->err, way_out);
+    HAS(run_expect(6, "stop")->err, "whose socket is gone");
     end_own(pid, SIGTERM);
+    run_expect(3, "stop");
     CHECK(started_by(run_expect(0, "put", "email", "again")) > 0);
     EQ(LINES(run_expect(0, "list", "email", "--json")->out), 2);
 }

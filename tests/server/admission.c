@@ -261,6 +261,16 @@ static void secret_can_be_read_from_secret_file(void)
         "cannot read secret_file /no/such: No such file or directory");
 }
 
+/* systemd hides it from the command that checks the settings before a reload. */
+static void check_of_the_settings_passes_without_the_credentials_of_the_unit(void)
+{
+    struct bided *bided =
+        ends_with(0, "--check-config", "--secret-file=/run/credentials/no-such-unit/secret");
+    HAS(bided->err, "is not checked: No such file or directory");
+    HAS(ends_with(5, "--url=memory:", "--secret-file=/run/credentials/no-such-unit/secret")->err,
+        "cannot read secret_file");
+}
+
 /* One that no process writes to must not stop a server that runs; one with a writer is read. */
 static void reading_the_secret_from_a_pipe_times_out(void)
 {
@@ -557,6 +567,7 @@ static const struct test tests[] = {
     TEST(guesses_over_new_connections_are_delayed_too),
     TEST(pauses_do_not_delay_other_clients),
     TEST(secret_can_be_read_from_secret_file),
+    TEST(check_of_the_settings_passes_without_the_credentials_of_the_unit),
     TEST(reading_the_secret_from_a_pipe_times_out),
     TEST(rejected_connection_is_closed_after_a_growing_pause),
     TEST(unauthenticated_connections_do_not_lock_out_clients),

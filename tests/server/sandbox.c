@@ -46,10 +46,20 @@ static bool is_set(const char *path, uint64_t attributes, uint64_t cleared, unsi
     return mount_setattr(AT_FDCWD, path, flags, &attr, sizeof(attr)) == 0;
 }
 
+/* In a chroot / is no mount point: / is then bound on a directory, which becomes the root. */
+static bool own_root(void)
+{
+    if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0)
+        return true;
+    return errno == EINVAL && mount("/", elsewhere, NULL, MS_BIND | MS_REC, NULL) == 0 &&
+           mount(NULL, elsewhere, NULL, MS_REC | MS_PRIVATE, NULL) == 0 && chroot(elsewhere) == 0 &&
+           chdir("/") == 0;
+}
+
 /* ProtectSystem=strict, StateDirectory=, RuntimeDirectory=, PrivateTmp=. */
 static bool protect_system(void)
 {
-    return unshare(CLONE_NEWNS) == 0 && mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
+    return unshare(CLONE_NEWNS) == 0 && own_root() &&
            mount(state, state, NULL, MS_BIND, NULL) == 0 &&
            mount(run, run, NULL, MS_BIND, NULL) == 0 &&
            mount(private_temporary, temporary, NULL, MS_BIND, NULL) == 0 &&
