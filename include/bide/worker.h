@@ -146,7 +146,7 @@ BIDE_API int bide_context_retain(bide_context *context, int64_t retain_ms);
  * bide_context_publish() in task.h. Everything is copied; options may be NULL.
  *
  * Limits    BIDE_BATCH_JOBS jobs with BIDE_BATCH_BYTES of bodies, or a single larger one.
- * Rejected  If the queue rejects a put later (its key is held, its topic is full), nothing is put,
+ * Rejected  If the queue rejects a put later (its key is held, its topic or the memory of the queue is full), nothing is put,
  *           and the handler's job fails with the message of the put. With BIDE_SKIP as the
  *           conflict, a put whose key is held is left out instead.
  * Returns   BIDE_OK; the put is invalid: BIDE_EINVAL, BIDE_TOO_BIG (also: beyond the limits);

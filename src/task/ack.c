@@ -289,8 +289,10 @@ static bool adapt_to_rejected_put(struct ack *ack, int code)
 {
     const bide_op *op = &ack->op;
     char message[BIDE_ERROR_SIZE + 64];
+    /* Of a put, the memory of the queue; otherwise the disk, which no job of this worker frees. */
+    bool memory_full = code == BIDE_EFULL && op->error_item > 0;
 
-    if (code != BIDE_EXISTS && code != BIDE_TOO_BIG && code != BIDE_TOPIC_FULL &&
+    if (!memory_full && code != BIDE_EXISTS && code != BIDE_TOO_BIG && code != BIDE_TOPIC_FULL &&
         code != BIDE_TOO_MANY_TOPICS && code != BIDE_DRAINING && code != BIDE_EINVAL &&
         code != BIDE_ENOTSUP)
         return false;

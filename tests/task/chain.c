@@ -314,6 +314,40 @@ static void rejected_put_fails_the_job_and_puts_nothing(void)
     EQ(ready_in_b(fixture), 1);
 }
 
+/* Each small job has two successors, which need more memory than its end frees. */
+static int put_two_large(bide_context *context, const bide_slice *body, void *arg)
+{
+    static const char data[10000];
+    (void)arg;
+    for (int i = 0; i < 2 && body->size == 1; i++)
+        OK(bide_context_put(context, fresh_topic("b"), data, sizeof data, NULL));
+    return BIDE_DONE;
+}
+
+/* The worker continues: another of its jobs makes room. */
+static void put_without_memory_fails_the_job(void)
+{
+    static const char large[60000];
+    if (!is_in_process())
+        return;
+    struct worker_fixture *fixture =
+        new_fixture(open_queue("max_memory=1MiB&cache_bytes=64MiB"), NULL);
+    bide_put_options options = BIDE_PUT_OPTIONS_INIT;
+    options.backoff_base_ms = 1;
+    OK(bide_worker_handle(fixture->worker, fixture->topic, put_two_large, fixture));
+    enqueue_as(fixture, "1", &options);
+    enqueue_as(fixture, "2", &options);
+    OK(bide_put(fixture->queue, fixture->topic, large, sizeof large, NULL, NULL));
+    while (bide_put(fixture->queue, fresh_topic("c"), large, 100, NULL, NULL) == BIDE_OK)
+        continue;
+
+    OK(bide_worker_start(fixture->worker));
+    UNTIL_EVENTS(fixture, BIDE_WORK_DONE, 3);
+    const struct recorded_event *event = nth_event(fixture, BIDE_WORK_RETRIED, 0);
+    CHECK(strstr(event->text, "put 1 of 2 was rejected: ") != NULL);
+    EQ(ready_in_b(fixture), 4);
+}
+
 static void held_key_may_be_skipped(void)
 {
     struct worker_fixture *fixture = new_fixture_of(put_held_key, NULL);
@@ -481,6 +515,7 @@ static const struct test tests[] = {
     TEST(typed_jobs_have_the_defaults_of_their_task),
     TEST(job_may_be_followed_by_one_with_its_key),
     TEST(rejected_put_fails_the_job_and_puts_nothing),
+    TEST(put_without_memory_fails_the_job),
     TEST(held_key_may_be_skipped),
     TEST(draining_queue_puts_the_job_off),
     TEST(handler_that_has_lost_its_lease_puts_nothing),

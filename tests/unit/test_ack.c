@@ -433,8 +433,8 @@ static void failure_has_no_puts(void **state)
 static void rejected_put_becomes_a_failure_with_its_message(void **state)
 {
     (void)state;
-    static const int codes[] = {BIDE_EXISTS,          BIDE_TOO_BIG, BIDE_TOPIC_FULL,
-                                BIDE_TOO_MANY_TOPICS, BIDE_EINVAL,  BIDE_ENOTSUP};
+    static const int codes[] = {BIDE_EXISTS, BIDE_TOO_BIG, BIDE_TOPIC_FULL, BIDE_TOO_MANY_TOPICS,
+                                BIDE_EFULL,  BIDE_EINVAL,  BIDE_ENOTSUP};
     for (size_t i = 0; i < COUNT_OF(codes); i++) {
         fixture->event_count = 0;
         finish(begin_job_with_puts(0), BIDE_DONE);
