@@ -470,6 +470,7 @@ int bi_op_finish_prepare(struct core *core, bide_op *op, struct prepared_ending 
 {
     const bide_finish_and_put_args *args = &op->finish_and_put;
     *ending = (struct prepared_ending){.ending = BIDE_ENDING_FINISH};
+    assert(core->step_freed == 0 && core->step_ended == NULL); /* by the end of the last step */
 
     int code = find_with_token(core, op, args->finish.id, args->finish.token,
                                args->ending == BIDE_ENDING_RELEASE, &ending->job);
