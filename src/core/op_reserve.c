@@ -46,8 +46,9 @@ struct choices {
     size_t count, open;
     size_t first;       /* strict: those before are closed */
     uint64_t weight;    /* sum of all */
-    struct choice *all; /* set by the caller to room for FEW_TOPICS */
+    struct choice *all;
     uint32_t *foremost; /* by priority and fair: index of the first one of each group */
+    struct choice few[FEW_TOPICS];
     uint32_t one_group;
 };
 
@@ -83,6 +84,7 @@ static void update_foremost(struct choices *choices, size_t group)
     for (size_t i = best + 1; i < end; i++)
         if (ranks_before(&choices->all[i], &choices->all[best]))
             best = i;
+    choices->all = choices->few;
     choices->foremost[group] = (uint32_t)best;
 }
 
@@ -222,8 +224,7 @@ size_t bi_op_reserve_take(struct core *core, bide_reserve_args *args, bide_buf *
                           const struct waiter_link *links, size_t link_count)
 {
     assert(args->job_max > 0);
-    struct choice few[FEW_TOPICS]; /* apart from choices, which is cleared */
-    struct choices choices = {.strategy = args->strategy, .all = few};
+    struct choices choices = {.strategy = args->strategy};
     size_t count = 0;
     uint64_t bytes = 0;
 
@@ -252,7 +253,7 @@ size_t bi_op_reserve_take(struct core *core, bide_reserve_args *args, bide_buf *
             refresh(&choices, choice);
     }
 
-    if (choices.all != few)
+    if (choices.all != choices.few)
         bi_alloc_free(&core->alloc, choices.all);
     core->work += count * TAKE_WORK;
     /* Without a job the arguments stay unchanged: the op fails or waits. */
