@@ -64,6 +64,40 @@ static void two_items_share_neither_reference_nor_bytes(void **state)
     }
 }
 
+/* Whatever items are free, and also after slabs were freed. */
+static void reserved_items_need_no_memory(void **state)
+{
+    struct fixture *f = *state;
+    uint32_t refs[20 * SLAB];
+    uint32_t count = 0;
+    struct bi_random random = {1};
+
+    for (int round = 0; round < 200; round++) {
+        uint32_t room = (uint32_t)COUNT_OF(refs) - count;
+        uint32_t wanted = (uint32_t)bi_random_below(&random, room + 1);
+        assert_true(bi_pool_reserve(&f->pool, wanted));
+        f->alloc.failing = true;
+        assert_true(bi_pool_reserve(&f->pool, wanted));
+        for (uint32_t i = 0; i < wanted; i++) {
+            refs[count] = bi_pool_alloc(&f->pool);
+            assert_int_not_equal(refs[count++], 0);
+        }
+        f->alloc.failing = false;
+
+        uint32_t freed = (uint32_t)bi_random_below(&random, count + 1);
+        for (uint32_t i = 0; i < freed; i++) {
+            uint32_t at = (uint32_t)bi_random_below(&random, count);
+            bi_pool_free(&f->pool, refs[at]);
+            refs[at] = refs[--count];
+        }
+        assert_int_equal(f->pool.used, count);
+    }
+
+    f->alloc.failing = true;
+    assert_false(bi_pool_reserve(&f->pool, 100 * SLAB));
+    assert_int_equal(f->pool.used, count);
+}
+
 static void freed_item_is_reused_before_a_new_slab(void **state)
 {
     struct fixture *f = *state;
@@ -221,6 +255,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_reference_is_never_0),
         TEST(two_items_share_neither_reference_nor_bytes),
+        TEST(reserved_items_need_no_memory),
         TEST(freed_item_is_reused_before_a_new_slab),
         TEST(empty_slab_is_freed),
         TEST(one_empty_slab_is_kept_so_that_the_border_does_not_allocate),
