@@ -44,8 +44,8 @@ struct choice {
 struct choices {
     bide_strategy strategy;
     size_t count, open;
-    size_t first;       /* strict: those before are closed */
-    uint64_t weight;    /* sum of all */
+    size_t first;    /* strict: those before are closed */
+    uint64_t weight; /* sum of all */
     struct choice *all;
     uint32_t *foremost; /* by priority and fair: index of the first one of each group */
     struct choice few[FEW_TOPICS];
@@ -84,7 +84,6 @@ static void update_foremost(struct choices *choices, size_t group)
     for (size_t i = best + 1; i < end; i++)
         if (ranks_before(&choices->all[i], &choices->all[best]))
             best = i;
-    choices->all = choices->few;
     choices->foremost[group] = (uint32_t)best;
 }
 
@@ -96,6 +95,7 @@ static size_t group_count(size_t topics)
 /* False when out of memory. */
 static bool alloc_choices(struct core *core, struct choices *choices, size_t count)
 {
+    choices->all = choices->few;
     choices->foremost = &choices->one_group;
 
     if (count <= FEW_TOPICS)
