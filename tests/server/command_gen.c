@@ -97,6 +97,22 @@ static const char *const commands[] = {
     "topic-set %t max-jobs=%n retries=%n backoff=%d,1 ttr=%d expires=%d",
     "topic-set %t period=%d burst=%n retain=%d retries=unlimited",
     "topic-get %t",
+    "schedule-set 78\r\n{\"name\":\"a\",\"when\":\"every 1s\",\"topic\":\"a\",\"misfire\":\"all\",\"overlap\":\"replace\"}",
+    "schedule-set 83\r\n{\"name\":\"b\",\"when\":\"* * * * * *\",\"topic\":\"b\",\"ttr\":\"1s\",\"key\":\"k\",\"overlap\":\"skip\"}",
+    "schedule-set 44\r\n{\"name\":\"c\",\"when\":\"61 * * * *\",\"topic\":\"b\"}",
+    "schedule-set %b",
+    "schedule-get a",
+    "schedule-get %t",
+    "schedule-list %n",
+    "schedule-list 10 cursor=%t",
+    "schedule-remove a",
+    "schedule-remove b",
+    "schedule-pause a",
+    "schedule-resume a",
+    "schedule-run a",
+    "schedule-run b",
+    "schedule-next a %n",
+    "schedule-next b 3",
 };
 
 static const char *const numbers[] = {
