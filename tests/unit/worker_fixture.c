@@ -56,6 +56,7 @@ struct fixture *fixture_new(uint32_t threads)
     options.health_interval_ms = 3600000;
     options.event = fixture_on_event;
     options.user = fixture;
+    options.flags = BIDE_WORKER_NO_SCHEDULES; /* the stub backend has no schedules */
     assert_int_equal(bide_worker_new(&fixture->stub->queue, &options, &fixture->worker), BIDE_OK);
     assert_int_equal(bide_worker_handle(fixture->worker, "t", fixture_handle, fixture), BIDE_OK);
     return fixture;
