@@ -125,6 +125,8 @@ static struct {
     bide_event events[ROOM];
     bide_stats stats;
     bide_check_report report;
+    bide_announced workers[ROOM];
+    bide_explanation why;
     char cursor[BIDE_CURSOR_SIZE];
 } place;
 
@@ -153,6 +155,10 @@ static void run_request(bide_op *op, bide_op_kind kind)
         op->list = (bide_list_args){.cursor = place.cursor, .jobs = place.jobs, .job_max = ROOM};
     else if (kind == BIDE_OP_TOPICS || kind == BIDE_OP_WAITING)
         op->topics = (bide_topics_args){place.cursor, place.topics, ROOM, 0};
+    else if (kind == BIDE_OP_WORKERS)
+        op->workers = (bide_workers_args){place.cursor, place.workers, ROOM, 0};
+    else if (kind == BIDE_OP_WHY)
+        op->why.why = &place.why;
     else if (kind == BIDE_OP_STATS)
         op->stats.stats = &place.stats;
     else if (kind == BIDE_OP_TOPIC_STATS)
@@ -165,12 +171,26 @@ static void run_request(bide_op *op, bide_op_kind kind)
         op->query.job = place.jobs;
 }
 
+static void forget_worker(bide_announced *worker)
+{
+    static bide_slice topics[BIDE_ANNOUNCED_TOPICS_MAX];
+    static bide_running_job jobs[BIDE_ANNOUNCED_JOBS_MAX];
+    bide_worker_info info;
+    if (bide_worker_decode(worker->data, worker->data_size, &info, topics, jobs)) {
+        bide_buf *again = bide_worker_encode(&info);
+        must(again != NULL);
+        bide_buf_unref(again);
+    }
+    bide_announced_clear(worker);
+}
+
 static void forget(bide_op *op)
 {
     bide_failure failures[BIDE_HISTORY_MAX];
     for (size_t i = 0; i < ROOM; i++) {
         must(bide_job_history(&place.jobs[i], failures, ROOM) <= ROOM);
         bide_job_clear(&place.jobs[i]);
+        forget_worker(&place.workers[i]);
     }
     if (op->kind == BIDE_OP_BODY || op->kind == BIDE_OP_RESULT)
         bide_buf_unref(op->fetch.buf);

@@ -370,6 +370,28 @@ BIDE_API int bide_queue_stats(bide *queue, bide_stats *stats);
 /* The statistics of one topic. BIDE_NOT_FOUND. */
 BIDE_API int bide_topic_get_stats(bide *queue, const char *topic, bide_topic_stats *stats);
 
+/*
+ * Why does this job not run? BIDE_OK with the first reason that applies and a sentence, also for a
+ * job that does not exist or that runs. It costs at most the count of BIDE_WHY_AHEAD_MAX jobs.
+ * BIDE_ENOTSUP: a plain beanstalkd.
+ */
+BIDE_API int bide_why(bide *queue, uint64_t id, bide_explanation *why);
+/* The same for the job that holds a key, or for a put with this key. */
+BIDE_API int bide_why_key(bide *queue, const char *topic, const void *key, size_t size,
+                          bide_explanation *why);
+
+/*
+ * Announces a worker for ttl_ms: until then bide_workers() lists it. An announcement with the same
+ * name replaces it; with ttl_ms 0 it is removed. Announcements are not stored: after a restart
+ * workers announce themselves again. A bide_worker does all this itself. BIDE_TOO_MANY_WAITERS:
+ * there are BIDE_ANNOUNCED_MAX; BIDE_EFULL, ENOTSUP (a plain beanstalkd).
+ */
+BIDE_API int bide_announce(bide *queue, const bide_worker_info *info, int64_t ttl_ms);
+/* One page of announced workers; cursor as in bide_list(). A worker that is announced during the
+ * whole listing is returned exactly once. The caller clears them (bide_announced_clear()). */
+BIDE_API int bide_workers(bide *queue, char *cursor, bide_announced *workers, size_t max,
+                          size_t *count);
+
 /* BIDE_OK if the backend responds. */
 BIDE_API int bide_ping(bide *queue);
 

@@ -24,24 +24,28 @@
 extern "C" {
 #endif
 
-#define BIDE_TOPIC_MAX         200                       /* bytes in a topic name */
-#define BIDE_KEY_MAX           200                       /* bytes in a key */
-#define BIDE_PROGRESS_MAX      200                       /* bytes of progress text */
-#define BIDE_CURSOR_SIZE       64                        /* bytes of a listing cursor */
-#define BIDE_ID_MAX            ((UINT64_C(1) << 53) - 1) /* ids and tokens fit in a double */
-#define BIDE_TIME_MAX_MS       INT64_C(4294967295000) /* 136 years: the longest delay, ttr, wait */
-#define BIDE_TIMESTAMP_MAX_MS  INT64_C(7258118400000) /* the year 2200: the last timestamp */
-#define BIDE_BATCH_JOBS        1000                   /* items in one put_many, finish_many, ... */
-#define BIDE_BATCH_BYTES       ((size_t)8 << 20) /* bytes of jobs in a put_many, list, reserve */
-#define BIDE_RESERVE_TOPICS    5000              /* topics in one reserve */
-#define BIDE_RESERVE_WORK      1000000           /* topics times jobs in one reserve */
-#define BIDE_SUBSCRIPTIONS_MAX 100               /* subscriptions at a time */
-#define BIDE_EVENTS_MAX        10000             /* events in one call */
-#define BIDE_TEXT_MAX          1024              /* bytes of the text of a filter */
-#define BIDE_EXAMINE_MAX       10000             /* jobs examined by one call of list */
-#define BIDE_HISTORY_MAX       10                /* failures that a job remembers */
-#define BIDE_FAILURE_TEXT_MAX  384               /* bytes of error and holder in each of them */
-#define BIDE_HOLDER_MAX        128               /* bytes in the name of a holder */
+#define BIDE_TOPIC_MAX            200                       /* bytes in a topic name */
+#define BIDE_KEY_MAX              200                       /* bytes in a key */
+#define BIDE_PROGRESS_MAX         200                       /* bytes of progress text */
+#define BIDE_CURSOR_SIZE          64                        /* bytes of a listing cursor */
+#define BIDE_ID_MAX               ((UINT64_C(1) << 53) - 1) /* ids and tokens fit in a double */
+#define BIDE_TIME_MAX_MS          INT64_C(4294967295000) /* 136 years: the longest delay, ttr, wait */
+#define BIDE_TIMESTAMP_MAX_MS     INT64_C(7258118400000) /* the year 2200: the last timestamp */
+#define BIDE_BATCH_JOBS           1000              /* items in one put_many, finish_many, ... */
+#define BIDE_BATCH_BYTES          ((size_t)8 << 20) /* bytes of jobs in a put_many, list, reserve */
+#define BIDE_RESERVE_TOPICS       5000              /* topics in one reserve */
+#define BIDE_RESERVE_WORK         1000000           /* topics times jobs in one reserve */
+#define BIDE_SUBSCRIPTIONS_MAX    100               /* subscriptions at a time */
+#define BIDE_EVENTS_MAX           10000             /* events in one call */
+#define BIDE_TEXT_MAX             1024              /* bytes of the text of a filter */
+#define BIDE_EXAMINE_MAX          10000             /* jobs examined by one call of list */
+#define BIDE_HISTORY_MAX          10                /* failures that a job remembers */
+#define BIDE_FAILURE_TEXT_MAX     384               /* bytes of error and holder in each of them */
+#define BIDE_HOLDER_MAX           128               /* bytes in the name of a holder or worker */
+#define BIDE_ANNOUNCED_SIZE_MAX   16384             /* bytes of one announcement */
+#define BIDE_ANNOUNCED_TOPICS_MAX 100               /* topics in it */
+#define BIDE_ANNOUNCED_JOBS_MAX   100               /* running jobs in it */
+#define BIDE_ANNOUNCED_MAX        100000            /* announced workers at a time */
 
 #define BIDE_DEFAULT_PRIORITY 1024 /* jobs below it count as urgent */
 #define BIDE_NO_RETRY_LIMIT   (-1) /* max_retries: unlimited */
@@ -334,6 +338,114 @@ typedef struct bide_stats {
     bool draining;
     uint64_t room_[8];
 } bide_stats;
+
+/* ---- why a job does not run ---- */
+
+/* The first reason that applies. New reasons are added at the end. */
+typedef enum bide_why_reason {
+    BIDE_WHY_NONE = 0,        /* nothing: it is the next of its topic; or nothing holds the key */
+    BIDE_WHY_GONE = 1,        /* it was deleted, has finished without a result, or has expired */
+    BIDE_WHY_UNKNOWN = 2,     /* no job has had this id yet */
+    BIDE_WHY_DONE = 3,        /* it has run */
+    BIDE_WHY_RESERVED = 4,    /* it runs: until the lease ends */
+    BIDE_WHY_BURIED = 5,      /* until it is kicked */
+    BIDE_WHY_DELAYED = 6,     /* until it is due */
+    BIDE_WHY_PAUSED = 7,      /* its topic is paused */
+    BIDE_WHY_CONCURRENCY = 8, /* as many jobs of its topic run as may */
+    BIDE_WHY_RATE = 9,        /* its topic may start no job before `until` */
+    BIDE_WHY_NO_WORKER = 10,  /* no call waits for its topic, no announced worker serves it, and
+                                    no job of it is reserved */
+    BIDE_WHY_AHEAD = 11,      /* other jobs of its topic come first */
+    BIDE_WHY_KEY_HELD = 12,   /* by key: `id` holds it */
+    BIDE_WHY_DRAINING = 13,   /* by key: nothing holds it, but the queue accepts no jobs */
+    BIDE_WHY_CLOSING = 14,    /* the queue is shut down: no job is reserved any more */
+} bide_why_reason;
+
+#define BIDE_WHY_REASONS 15
+
+/* "none", "gone", ...; "?" for an unknown number. */
+BIDE_API const char *bide_why_name(bide_why_reason reason);
+
+#define BIDE_WHY_AHEAD_MAX  1000 /* jobs ahead are counted up to this number */
+#define BIDE_WHY_ERROR_SIZE 256  /* bytes of an error text here, with its NUL */
+#define BIDE_WHY_TEXT_SIZE  640
+
+typedef struct bide_explanation {
+    bide_why_reason reason;
+    bide_state state;   /* of the job; gone: there is none */
+    uint64_t id;        /* of the job; by key: of the one that holds it; 0: none */
+    int64_t until_ms;   /* when the reason ends, a timestamp; 0: not known, or not by itself */
+    int64_t left_ms;    /* the same from now */
+    uint64_t ahead;     /* ready: the jobs of its topic that come first, */
+    bool ahead_more;    /* or at least as many */
+    bool cancel_wanted; /* reserved, and bide_cancel() was called */
+    bool draining;      /* the queue accepts no new jobs */
+    uint32_t attempts;  /* reservations since the put */
+    uint32_t failures;  /* since the put or the last kick */
+    uint64_t waiting;   /* calls that wait for its topic */
+    uint64_t workers;   /* announced workers that serve its topic */
+    uint64_t running;   /* reserved jobs of its topic */
+    uint64_t limit;     /* concurrency: how many may be reserved at a time */
+    char topic[BIDE_TOPIC_MAX + 1];
+    char holder[BIDE_HOLDER_MAX + 1]; /* reserved: who holds it, with ? for unprintable bytes */
+    char error[BIDE_WHY_ERROR_SIZE];  /* buried: its last error, likewise */
+    char text[BIDE_WHY_TEXT_SIZE];    /* one sentence */
+    uint64_t room_[8];
+} bide_explanation;
+
+/* ---- workers ---- */
+
+/* A job that a worker runs. */
+typedef struct bide_running_job {
+    uint64_t id;
+    int64_t since_ms; /* when it began, a timestamp */
+    bide_slice topic;
+    bide_slice progress; /* at most BIDE_PROGRESS_MAX bytes; may be empty */
+    uint64_t room_[2];
+} bide_running_job;
+
+/* A worker as it announces itself. */
+typedef struct bide_worker_info {
+    bide_slice name;    /* 1 to BIDE_HOLDER_MAX bytes; another one at every start */
+    bide_slice host;    /* at most 255 bytes, as is the version */
+    bide_slice version; /* of the program */
+    uint64_t pid;
+    uint64_t threads;   /* jobs that it may run at a time */
+    uint64_t running;   /* jobs that it runs: job_count, or more if they are not all listed */
+    uint64_t done;      /* since its start: jobs that ended well, */
+    uint64_t failed;    /* that are to be retried, or that are buried, */
+    uint64_t lost;      /* and whose lease was lost or whose outcome could not be stored */
+    int64_t started_ms; /* a timestamp */
+    const bide_slice *topics;
+    size_t topic_count; /* at most BIDE_ANNOUNCED_TOPICS_MAX */
+    const bide_running_job *jobs;
+    size_t job_count; /* at most BIDE_ANNOUNCED_JOBS_MAX */
+    uint64_t room_[4];
+} bide_worker_info;
+
+/* An announced worker, as it is stored and returned. The queue fills it in; it holds a reference to
+ * the bytes. */
+typedef struct bide_announced {
+    const void *data; /* see bide_worker_decode() */
+    size_t data_size;
+    bide_buf *data_buf_;  /* private: what data points into */
+    int64_t announced_ms; /* by the last announcement, a timestamp */
+    int64_t left_ms;      /* until it expires */
+    uint64_t room_[3];
+} bide_announced;
+
+/* Releases the reference and zeroes the struct. A zeroed one is allowed. */
+BIDE_API void bide_announced_clear(bide_announced *announced);
+
+/* Encodes a worker for an announcement. What exceeds BIDE_ANNOUNCED_SIZE_MAX is left out, the last job
+ * first. NULL when out of memory, or if the info is invalid: the name has another size, there are
+ * too many topics or jobs, or a text is too long. */
+BIDE_API bide_buf *bide_worker_encode(const bide_worker_info *info);
+
+/* Decodes it again. The texts point into the bytes, topics and jobs into the arrays, which have room
+ * for BIDE_ANNOUNCED_TOPICS_MAX and BIDE_ANNOUNCED_JOBS_MAX. False if the bytes are malformed. */
+BIDE_API bool bide_worker_decode(const void *data, size_t size, bide_worker_info *info,
+                                 bide_slice *topics, bide_running_job *jobs);
 
 /* What happened to a job; see bide_subscribe(). */
 typedef enum bide_event_kind {

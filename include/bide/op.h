@@ -108,7 +108,10 @@ typedef struct bide_subscription bide_subscription;
     X(DRAIN, 43, drain, drain)                                       \
     X(FINISH_AND_PUT, 44, finish_and_put, finish_and_put)            \
     X(TOPIC_SET, 45, topic_set, topic_set)                           \
-    X(TOPIC_GET, 46, topic_get, topic_get)
+    X(TOPIC_GET, 46, topic_get, topic_get)                           \
+    X(ANNOUNCE, 47, announce, announce)                              \
+    X(WORKERS, 48, workers, workers)                                 \
+    X(WHY, 49, why, why)
 
 typedef enum bide_op_kind {
     BIDE_OP_NONE = 0,
@@ -436,6 +439,29 @@ typedef struct bide_check_args {
     bide_check_report *report; /* out */
 } bide_check_args;
 
+/* The presence of a worker, until it is renewed or expires. */
+typedef struct bide_announce_args {
+    bide_slice worker; /* encoded by bide_worker_encode(); copied, unless buf is given */
+    bide_buf *buf;
+    int64_t ttl_ms;  /* until the announcement expires; 0: it is removed now */
+    bide_buf *made_; /* private: the copy */
+} bide_announce_args;
+
+typedef struct bide_workers_args {
+    char *cursor;            /* as in list */
+    bide_announced *workers; /* out: the caller clears them */
+    size_t worker_max;       /* 1 to BIDE_BATCH_JOBS */
+    size_t count;            /* out */
+} bide_workers_args;
+
+/* Why does a job not run? By its id, or, for a put that has returned BIDE_EXISTS, by its key. */
+typedef struct bide_why_args {
+    uint64_t id;      /* 0: by topic and key */
+    bide_slice topic; /* with id 0 */
+    bide_slice key;
+    bide_explanation *why; /* out */
+} bide_why_args;
+
 struct bide_op {
     bide_op_kind kind;
     int status;              /* BIDE_PENDING until the op has completed, then its code */
@@ -479,6 +505,9 @@ struct bide_op {
         bide_recovered_args recovered;
         bide_backup_args backup;
         bide_check_args check;
+        bide_announce_args announce;
+        bide_workers_args workers;
+        bide_why_args why;
         uint64_t none;
         uint64_t room_[28]; /* the largest size that arguments may grow to */
     };

@@ -222,15 +222,18 @@ typedef struct bide_worker_options {
     bide_health_handler health; /* may be NULL */
     void *user;                 /* passed to both */
     uint64_t flags;             /* BIDE_WORKER_NO_SCHEDULES */
+    /* The name in lists of workers, before the pid and a random number; copied, at most 90 bytes.
+     * NULL: the name of the host. */
+    const char *name;
 } bide_worker_options;
 
 /* While a worker runs, it also puts the jobs of the queue's schedules (schedule.h), as far as the
  * queue can have schedules; not with this flag. */
 #define BIDE_WORKER_NO_SCHEDULES UINT64_C(1)
 
-#define BIDE_WORKER_OPTIONS_INIT                                                    \
-    {                                                                               \
-        sizeof(bide_worker_options), 0, BIDE_BY_PRIORITY, 0, 0, NULL, NULL, NULL, 0 \
+#define BIDE_WORKER_OPTIONS_INIT                                                          \
+    {                                                                                     \
+        sizeof(bide_worker_options), 0, BIDE_BY_PRIORITY, 0, 0, NULL, NULL, NULL, 0, NULL \
     }
 
 /* Creates a worker without handlers; options may be NULL. The queue must outlive the worker:
@@ -240,6 +243,10 @@ BIDE_API int bide_worker_new(bide *queue, const bide_worker_options *options, bi
 /* Stops the worker, waits for every handler to return, however long that takes, and frees it. NULL
  * is allowed. BIDE_ECALLBACK from one of its own handlers or callbacks. */
 BIDE_API int bide_worker_free(bide_worker *worker);
+
+/* The name by which the worker announces itself (bide_workers()) and holds its jobs: the name of its
+ * options or of the host, its pid, and a random number. Valid until it is freed; NULL for NULL. */
+BIDE_API const char *bide_worker_name(const bide_worker *worker);
 
 /* Registers the handler of a topic whose bodies are bytes; a NUL that is not counted follows them.
  * For tasks see bide_handle() in task.h. BIDE_EINVAL: the topic has a handler; BIDE_EBUSY: the

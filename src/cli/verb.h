@@ -44,7 +44,7 @@ struct verb {
     HEADING("Change jobs")                                                            \
     X(kick) X(update) X(cancel) X(purge)                                              \
     HEADING("Inspect the queue")                                                      \
-    X(top) X(topics) X(stats) X(list) X(peek) X(job) X(events)                        \
+    X(top) X(topics) X(stats) X(list) X(peek) X(job) X(why) X(workers) X(events)      \
     HEADING("Topics")                                                                 \
     X(topic) X(pause) X(resume)                                                                \
     HEADING("Administer the queue")                                                   \

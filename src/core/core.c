@@ -25,7 +25,8 @@ static bool init_parts(struct core *core, const struct bi_core_options *options)
 
     if (!bi_hash_table_init(&core->by_id, core->alloc) ||
         !bi_hash_table_init(&core->by_name, core->alloc) ||
-        !bi_hash_table_init(&core->by_key, core->alloc) || !bi_journal_init(core, options->journal))
+        !bi_hash_table_init(&core->by_key, core->alloc) || !bi_workers_init(core) ||
+        !bi_journal_init(core, options->journal))
         return false;
 
     return !options->wheel || bi_timers_use_wheel(&core->mono, options->wheel_tick,
@@ -109,6 +110,7 @@ void bi_core_free(struct core *core)
     free_jobs(core);
 
     bi_event_free_subscriptions(core);
+    bi_workers_done(core);
     bi_topics_free(core);
 
     bi_timers_done(&core->mono);
@@ -377,6 +379,7 @@ static void (*const timer_handlers[TIMER_KINDS])(struct core *, struct timer *) 
     [TIMER_EXPIRY] = bi_fire_expiry,     [TIMER_DUE_MONO] = bi_fire_due_mono,
     [TIMER_DUE_WALL] = bi_fire_due_wall, [TIMER_PAUSE] = bi_fire_pause,
     [TIMER_RATE] = bi_fire_rate,         [TIMER_WAITER] = bi_fire_waiter,
+    [TIMER_WORKER] = bi_fire_worker,
 };
 
 static bool is_due(const struct core *core)

@@ -19,6 +19,7 @@
 #include "core/token.h"
 #include "core/topic.h"
 #include "core/waiter.h"
+#include "core/worker.h"
 #include "util/alloc.h"
 #include "util/hash.h"
 
@@ -32,6 +33,7 @@ enum timer_kind {
     TIMER_PAUSE,
     TIMER_RATE,
     TIMER_WAITER,
+    TIMER_WORKER,
     TIMER_ORDER, /* never fires: the heap only keeps an order */
     TIMER_KINDS
 };
@@ -167,6 +169,7 @@ struct core {
         char name[BIDE_TOPIC_MAX];
     } hashed; /* the name hashed last */
 
+    struct announced_workers workers;
     struct waiters waiters;
     bool unserved;           /* calls can be served, but the last step had no time for them */
     int64_t serve_retry_at;  /* the same for lack of memory: serve them then; or BI_NEVER */
@@ -540,6 +543,7 @@ void bi_fire_due_wall(struct core *core, struct timer *timer);
 void bi_fire_pause(struct core *core, struct timer *timer);
 void bi_fire_rate(struct core *core, struct timer *timer);
 void bi_fire_waiter(struct core *core, struct timer *timer);
+void bi_fire_worker(struct core *core, struct timer *timer);
 
 /* A string literal as a slice. */
 #define BI_SLICE(literal) ((bide_slice){literal, sizeof(literal) - 1})

@@ -14,7 +14,7 @@
  * in the ring; bi_core_next_deadline() rounds them up to its ticks.
  *
  * Ordering   Timers fire by (due, class, id): expiries before other ends of jobs, then pauses of
- *            topics, their rates, and waiting calls.
+ *            topics, their rates, announcements, and waiting calls.
  * Ownership  Timers are part of their owners and are borrowed while set.
  * Failure    Only bi_timers_reserve() can fail. An owner reserves its entry once, when it is
  *            created; setting its timer cannot fail then, so no change of state stops half-way.
@@ -38,6 +38,7 @@ enum timer_class {
     TIMER_CLASS_JOB,
     TIMER_CLASS_TOPIC,
     TIMER_CLASS_RATE,
+    TIMER_CLASS_ANNOUNCEMENT,
     TIMER_CLASS_WAITER
 };
 

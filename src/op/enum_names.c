@@ -62,6 +62,15 @@ const char *bide_limit_name(bide_limit limit)
     return (unsigned)limit < sizeof(names) / sizeof(names[0]) ? names[limit] : "?";
 }
 
+const char *bide_why_name(bide_why_reason reason)
+{
+    static const char *const names[BIDE_WHY_REASONS] = {
+        "none",        "gone", "unknown",   "done",  "reserved", "buried",   "delayed", "paused",
+        "concurrency", "rate", "no_worker", "ahead", "key_held", "draining", "closing",
+    };
+    return (unsigned)reason < BIDE_WHY_REASONS ? names[reason] : "?";
+}
+
 const char *bide_phase_name(bide_phase phase)
 {
     static const char *const names[] = {"counting", "loading", "ordering", "recovered"};

@@ -29,6 +29,10 @@ json_t *bi_job_json_encode_policy(const bide_topic_policy *policy);
 /* The reverse: what is left out is not set. False with an error text if it is invalid. */
 bool bi_job_json_decode_policy(const json_t *object, bide_topic_policy *policy, char *error);
 
+/* A worker, and why a job does not run (worker_json.c). */
+json_t *bi_worker_json_encode(const bide_worker_info *info);
+json_t *bi_why_json_encode(const bide_explanation *why);
+
 /* The numbers of bide_counters, in order: all are 64 bits wide. */
 struct stat_field {
     const char *name;

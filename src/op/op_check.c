@@ -5,6 +5,7 @@
 #include "op/op_codec_field.h"
 #include "op/op_result.h"
 #include "op/topic_policy.h"
+#include "op/worker_info.h"
 #include "util/sized_struct.h"
 
 #include <assert.h>
@@ -630,4 +631,33 @@ int bi_op_check(const bide_options *options, bide_op *op)
     if (code != BIDE_OK && bi_op_is(op, OP_ATOMIC))
         fail_list(op, code);
     return code;
+}
+
+/* ---- workers and explanations ---- */
+
+int bi_op_check_announce(const bide_options *options, bide_op *op)
+{
+    const bide_announce_args *args = &op->announce;
+    (void)options;
+    if (args->buf == NULL)
+        TRY(bi_op_check_slice(op, "the worker", &args->worker));
+
+    struct worker_info worker;
+    const char *problem =
+        args->buf != NULL
+            ? bi_worker_info_decode(bide_buf_data(args->buf), bide_buf_size(args->buf), &worker)
+            : bi_worker_info_decode(args->worker.data, args->worker.size, &worker);
+    return problem == NULL ? BIDE_OK : invalid(op, "%s", problem);
+}
+
+int bi_op_check_why(const bide_options *options, bide_op *op)
+{
+    const bide_why_args *args = &op->why;
+    (void)options;
+    if (args->id != 0)
+        return BIDE_OK;
+
+    TRY(bi_op_check_topic(op, NULL, &args->topic));
+    TRY(bi_op_check_key(op, "the key", &args->key));
+    return args->key.size == 0 ? invalid(op, "an id is needed, or a topic and a key") : BIDE_OK;
 }

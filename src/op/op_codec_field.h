@@ -98,7 +98,9 @@ struct layout {
     const struct layout *results_ok; /* outcomes: fields that follow on success; may be NULL */
     uint32_t size;                   /* of the struct */
     bool has_size_member;            /* its first member is its size */
-    void (*clear)(void *);           /* frees what a filled struct holds; may be NULL */
+    bool is_job;                     /* a bide_job */
+    void (*clear)(void *);           /* frees what a filled struct holds; may be NULL, */
+    size_t (*held)(const void *);    /* as may this: the bytes in buffers that it holds */
 };
 
 /* ---- access to members by offset ---- */

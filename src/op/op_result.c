@@ -16,10 +16,9 @@ static const struct field *find_field(const bide_op *op, const struct field_code
     return NULL;
 }
 
-/* A snapshot owns buffers; other structs that ops return do not. */
 static bool is_snapshot(const struct field *field)
 {
-    return field != NULL && field->layout->clear != NULL;
+    return field != NULL && field->layout->is_job;
 }
 
 size_t bi_op_result_snapshots(const bide_op *op, bide_job **jobs)
@@ -33,6 +32,22 @@ size_t bi_op_result_snapshots(const bide_op *op, bide_job **jobs)
     }
     *jobs = is_snapshot(one) ? pointer_at(op, one->at) : NULL;
     return *jobs != NULL;
+}
+
+size_t bi_op_result_bytes(const bide_op *op)
+{
+    const struct field *list = find_field(op, &bi_op_codec_field_list);
+    const struct field *one = find_field(op, &bi_op_codec_field_one);
+    const struct field *field = list != NULL ? list : one;
+    size_t bytes = bide_buf_size(bi_op_result_buf(op));
+    if (field == NULL || field->layout->held == NULL)
+        return bytes;
+
+    const char *item = pointer_at(op, field->at);
+    size_t count = list != NULL ? size_at(op, list->aux[0]) : 1;
+    for (; count > 0; count--, item += field->layout->size)
+        bytes += field->layout->held(item);
+    return bytes;
 }
 
 size_t bi_op_result_reserved(const bide_op *op, bide_job **jobs)

@@ -22,6 +22,9 @@ size_t bi_op_result_reserved(const bide_op *op, bide_job **jobs);
 /* The buffer that an op which has succeeded returns; NULL if there is none. */
 const bide_buf *bi_op_result_buf(const bide_op *op);
 
+/* Bytes in the buffers that an op which has succeeded returns: of bodies, results, texts, workers. */
+size_t bi_op_result_bytes(const bide_op *op);
+
 /* The number of structs that the op has room for, and their size; 0: it returns no list. */
 size_t bi_op_result_room(const bide_op *op, size_t *size);
 

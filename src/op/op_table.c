@@ -93,6 +93,23 @@ static void clear_job(void *job)
     bide_job_clear(job);
 }
 
+static size_t held_by_job(const void *of)
+{
+    const bide_job *job = of;
+    return (job->body == NULL ? 0 : job->body_size) + job->result_size + job->last_error_size +
+           job->history_size + job->holder_size;
+}
+
+static void clear_announced(void *announced)
+{
+    bide_announced_clear(announced);
+}
+
+static size_t held_by_announced(const void *announced)
+{
+    return ((const bide_announced *)announced)->data_size;
+}
+
 /* The kinds of job_fields.h. */
 #define JOB_ID(member)        U64(member),
 #define JOB_TOPIC(member)     TOPIC(member),
@@ -131,7 +148,7 @@ LAYOUT(options, .has_size_member = true, FIELDS(
 #undef STRUCT
 
 #define STRUCT bide_job
-LAYOUT(job, .clear = clear_job, FIELDS(
+LAYOUT(job, .clear = clear_job, .held = held_by_job, .is_job = true, FIELDS(
     BI_JOB_BASE(JOB_FIELD)
     BI_JOB_BODY(JOB_BYTES)
     I64S(ttr_ms, run_at_ms, SCHEDULE_COUNT),
@@ -174,6 +191,18 @@ LAYOUT(stats, FIELDS(
 
 #define STRUCT bide_event
 LAYOUT(event, FIELDS(ENUM(kind), ENUM(state), U64(id), I64(at_ms), TOPIC(topic)));
+#undef STRUCT
+
+#define STRUCT bide_announced
+LAYOUT(announced, .clear = clear_announced, .held = held_by_announced, FIELDS(
+    LOG(data, unused), I64(announced_ms), I64(left_ms)));
+#undef STRUCT
+
+#define STRUCT bide_explanation
+LAYOUT(explanation, FIELDS(
+    ENUM(reason), ENUM(state), U64(id), I64(until_ms), I64(left_ms), U64(ahead), FLAG(ahead_more),
+    FLAG(cancel_wanted), FLAG(draining), U32(attempts), U32(failures), U64(waiting), U64(workers),
+    U64(running), U64(limit), TOPIC(topic), TEXT(holder), TEXT(error), TEXT(text)));
 #undef STRUCT
 
 #define STRUCT bide_recovery
@@ -463,6 +492,24 @@ static void undo_list(bide_op *op)
          ROOM(topics.topics, topics.topic_max, BIDE_BATCH_JOBS, topic_stats)), \
     OK(LIST(topics.topics, topics.count, topics.topic_max, 0, topic_stats), CURSOR(topics.cursor))
 #define ROW_WAITING ROW_TOPICS
+#define ROW_ANNOUNCE \
+    RULES(RULE(duration, "ttl_ms", announce.ttl_ms)), CHECK(announce), \
+    FLAGS(OP_IMMEDIATE | OP_REPEATABLE | OP_PAYLOAD), \
+    ARGS(BODY(announce., worker), I64(announce.ttl_ms))
+#define ROW_WORKERS \
+    RULES(RULE(cursor, "the cursor", workers.cursor), RULE(pointer, "workers", workers.workers), \
+          RULE(count, "max", workers.worker_max)), \
+    FLAGS(OP_IMMEDIATE | OP_REPEATABLE | OP_SLOW | OP_PAGE), \
+    ARGS(CURSOR(workers.cursor), \
+         ROOM(workers.workers, workers.worker_max, BIDE_BATCH_JOBS, announced)), \
+    OK(LIST(workers.workers, workers.count, workers.worker_max, 0, announced), \
+       CURSOR(workers.cursor))
+/* What runs now, or comes first, may still have to be loaded. */
+#define ROW_WHY \
+    RULES(RULE(pointer, "why", why.why)), CHECK(why), \
+    FLAGS(OP_IMMEDIATE | OP_NEEDS_RECOVERY | OP_REPEATABLE), \
+    ARGS(U64(why.id), SLICE(why.topic), SLICE(why.key), SPACE(why.why, explanation)), \
+    OK(ONE(why.why, explanation))
 #define ROW_STATS \
     RULES(RULE(pointer, "stats", stats.stats)), \
     FLAGS(OP_IMMEDIATE | OP_NEEDS_RECOVERY | OP_REPEATABLE), \

@@ -451,6 +451,47 @@ int bide_topic_get(bide *queue, const char *topic, bide_topic_policy *policy,
     return code;
 }
 
+int bide_why(bide *queue, uint64_t id, bide_explanation *why)
+{
+    bide_op op;
+    return RUN(queue, op, WHY, why, .id = id, .why = why);
+}
+
+int bide_why_key(bide *queue, const char *topic, const void *key, size_t size,
+                 bide_explanation *why)
+{
+    bide_op op;
+    return RUN(queue, op, WHY, why, .topic = text(topic), .key = {key, size}, .why = why);
+}
+
+int bide_announce(bide *queue, const bide_worker_info *info, int64_t ttl_ms)
+{
+    bi_last_error_clear();
+    bide_buf *worker = info == NULL ? NULL : bide_worker_encode(info);
+    if (worker == NULL)
+        return bi_last_error_set(BIDE_EINVAL, "announce: the worker has no name, or its texts, "
+                                              "topics or jobs exceed the limits of job.h");
+
+    bide_op op;
+    int code = RUN(queue, op, ANNOUNCE, announce, .buf = worker, .ttl_ms = ttl_ms);
+    bide_buf_unref(worker);
+    return code;
+}
+
+int bide_workers(bide *queue, char *cursor, bide_announced *workers, size_t max, size_t *count)
+{
+    bide_op op;
+    bi_last_error_clear();
+    if (count == NULL)
+        return bi_last_error_set(BIDE_EINVAL, "workers: count is NULL");
+
+    int code =
+        RUN(queue, op, WORKERS, workers, .cursor = cursor, .workers = workers, .worker_max = max);
+    if (code == BIDE_OK)
+        *count = op.workers.count;
+    return code;
+}
+
 int bide_ping(bide *queue)
 {
     bide_op op;

@@ -202,7 +202,7 @@ void bi_ack_make(struct ack *ack, struct bide_context *context, int outcome, int
 
 /* ---- completion ---- */
 
-static void emit(const struct ack *ack, const bide_worker *worker, bide_work_kind kind, int code,
+static void emit(const struct ack *ack, bide_worker *worker, bide_work_kind kind, int code,
                  const char *text, int64_t delay_ms)
 {
     bide_work_event event = {
@@ -216,6 +216,7 @@ static void emit(const struct ack *ack, const bide_worker *worker, bide_work_kin
         .took_us = ack->took_us,
     };
 
+    atomic_fetch_add_explicit(&worker->outcomes[kind], 1, memory_order_relaxed);
     bi_worker_emit(worker, &event);
 }
 
@@ -234,7 +235,7 @@ static bide_op_kind plain_kind(const bide_op *op)
     return keep ? BIDE_OP_DONE : kinds[op->finish_and_put.ending];
 }
 
-static void emit_accepted(const struct ack *ack, const bide_worker *worker)
+static void emit_accepted(const struct ack *ack, bide_worker *worker)
 {
     const bide_op *op = &ack->op;
     bide_op_kind kind = plain_kind(op);
@@ -350,7 +351,7 @@ static bool is_refused(int code)
            code == BIDE_WRONG_STATE;
 }
 
-static void defer(struct ack *ack, const bide_worker *worker, int code)
+static void defer(struct ack *ack, bide_worker *worker, int code)
 {
     if (ack->retry_delay == 0) /* one event, however often it is retried */
         emit(ack, worker, BIDE_WORK_DEFERRED, code, ack->op.error, 0);
@@ -390,7 +391,7 @@ bool bi_ack_complete(struct ack *ack, bide_worker *worker)
     return true;
 }
 
-void bi_ack_abandon(const struct ack *ack, const bide_worker *worker, int cause)
+void bi_ack_abandon(const struct ack *ack, bide_worker *worker, int cause)
 {
     assert(ack->op.status != BIDE_PENDING); /* the queue would still own the op */
 

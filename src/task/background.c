@@ -5,6 +5,7 @@
  *     heartbeat    extends the leases of running jobs, and sends their progress
  *     subscriber   receives cancels, and asks the handlers to stop
  *     syncer       retries acks that the queue could not accept
+ *     announcer    announces the worker
  *     health       pings the queue; here
  *
  * The thread sleeps until the first of them must run. The ops have no callbacks: in a completion
@@ -120,6 +121,7 @@ static int64_t run_all(struct background *background, int64_t now)
     due = bi_background_earlier(due, bi_heartbeat_run(background, now));
     due = bi_background_earlier(due, bi_subscriber_run(background, now));
     due = bi_background_earlier(due, bi_syncer_run(background, now));
+    due = bi_background_earlier(due, bi_announcer_run(background, now));
     return bi_background_earlier(due, run_ping(background, now));
 }
 
@@ -129,6 +131,7 @@ static void complete_all(struct background *background)
     bi_heartbeat_complete(background, now);
     bi_subscriber_complete(background, now);
     bi_syncer_complete(background, now);
+    bi_announcer_complete(background);
     complete_ping(background);
 }
 
@@ -165,7 +168,8 @@ static bool drain(struct background *background)
 {
     complete_all(background); /* a subscribe may have completed just now */
     bi_subscriber_stop(background);
-    complete_all(background); /* the unsubscribe may have completed within submit */
+    bi_announcer_stop(background);
+    complete_all(background); /* these ops may have completed within submit */
     bool pending = bi_syncer_abandon(background);
     return pending || has_ops(background, false);
 }
@@ -211,7 +215,8 @@ int bi_background_start(struct background *background, bide_worker *worker)
 {
     uint32_t threads = worker->options.threads;
 
-    *background = (struct background){.worker = worker};
+    memset(background, 0, sizeof(*background));
+    background->worker = worker;
     atomic_store(&background->wake_at, NEVER);
     int code = bide_cq_new(&background->cq);
     if (code != BIDE_OK)

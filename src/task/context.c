@@ -87,6 +87,7 @@ void bi_context_begin(struct bide_context *context)
     context->touch_at =
         longer && !context->deadline_is_lease ? now + context->job.ttr_ms * 1000 / 3 : NEVER;
     context->progress_at = NEVER;
+    context->progress_size = 0;
     struct background *background = &context->worker->background;
     bool no_events = atomic_load_explicit(&background->no_events, memory_order_relaxed);
     context->query_at = no_events ? now + QUERY_INTERVAL_US : NEVER;

@@ -52,7 +52,7 @@ bool bi_worker_is_current(const bide_worker *worker)
 
 /* ---- creation ---- */
 
-BI_SIZED_STRUCT_ENDS_WITH(bide_worker_options, flags);
+BI_SIZED_STRUCT_ENDS_WITH(bide_worker_options, name);
 
 static int check_options(const bide_worker_options *options)
 {
@@ -118,11 +118,18 @@ int bide_worker_new(bide *queue, const bide_worker_options *options, bide_worker
     worker->queue = queue;
     queue->workers++; /* bide_close() is rejected while it is not 0 */
     worker->options = given;
+    bi_announcer_init(worker);
+    worker->options.name = NULL; /* the caller's */
     pthread_mutex_init(&worker->lifecycle_lock, NULL);
     pthread_mutex_init(&worker->lock, NULL);
     bi_thread_cond_init(&worker->changed);
     *out = worker;
     return BIDE_OK;
+}
+
+const char *bide_worker_name(const bide_worker *worker)
+{
+    return worker == NULL ? NULL : worker->name;
 }
 
 /* ---- events ---- */

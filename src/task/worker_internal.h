@@ -9,7 +9,7 @@
  *     ack             the op that finishes a job, and what its status means
  *     put_list        the puts that are stored together with the end of a job
  *     background      one thread for all worker threads: extends leases, receives cancels, sends
- *                     progress, retries acks, checks the health of the queue
+ *                     progress, retries acks, checks the health of the queue, announces the worker
  *
  * Ordering   Locks are acquired in the order lifecycle_lock, worker lock, context lock, background
  *            lock. No callback of the program runs with one of them held except lifecycle_lock:
@@ -160,7 +160,22 @@ enum background_op {
     BACKGROUND_RECEIVE,
     BACKGROUND_UNSUBSCRIBE,
     BACKGROUND_PING,
+    BACKGROUND_ANNOUNCE,
     BACKGROUND_OPS
+};
+
+/* The jobs that the worker announces, and copies of their texts. */
+struct announced_job {
+    char topic[BIDE_TOPIC_MAX + 1];
+    char progress[BIDE_PROGRESS_MAX];
+    size_t progress_size;
+};
+
+struct announcement {
+    uint64_t running;
+    size_t job_count;
+    bide_running_job list[BIDE_ANNOUNCED_JOBS_MAX];
+    struct announced_job jobs[BIDE_ANNOUNCED_JOBS_MAX];
 };
 
 struct background {
@@ -192,6 +207,10 @@ struct background {
 
     int64_t ping_at;
 
+    int64_t announce_at; /* NEVER: the backend has no announcements */
+    bool announced;      /* the last announcement was accepted */
+    struct announcement announcement;
+
     pthread_mutex_t lock; /* guards cancelled_ids, a ring */
     uint64_t cancelled_ids[CANCELS_MAX];
     _Atomic uint64_t cancels; /* cancels received */
@@ -211,6 +230,12 @@ struct bide_worker {
     size_t entry_count, entry_room;
     struct middleware middlewares[BIDE_WORKER_MIDDLEWARE_MAX];
     size_t middleware_count;
+
+    /* By which it announces itself and reserves; made at its creation. */
+    char name[BIDE_HOLDER_MAX + 1];
+    char host[65];
+    int64_t started_ms;
+    _Atomic uint64_t outcomes[BIDE_WORK_KINDS]; /* how its jobs have ended */
 
     struct worker_thread *threads;
     struct background background;
@@ -329,13 +354,13 @@ void bi_ack_clear(struct ack *ack);
 bool bi_ack_complete(struct ack *ack, bide_worker *worker);
 /* Emits that the ack is given up. The event carries the code of the last attempt, or the cause if
  * there was no attempt. */
-void bi_ack_abandon(const struct ack *ack, const bide_worker *worker, int cause);
+void bi_ack_abandon(const struct ack *ack, bide_worker *worker, int cause);
 
 /* ---- background ---- */
 
 /*
- * heartbeat, subscriber and syncer have two functions each: complete() processes ops that have
- * completed, run() does what is due and returns when it must run next.
+ * heartbeat, subscriber, syncer and announcer have two functions each: complete() processes ops that
+ * have completed, run() does what is due and returns when it must run next.
  */
 
 int bi_background_start(struct background *background, bide_worker *worker);
@@ -367,6 +392,13 @@ int64_t bi_heartbeat_run(struct background *background, int64_t now);
 void bi_subscriber_complete(struct background *background, int64_t now);
 int64_t bi_subscriber_run(struct background *background, int64_t now);
 void bi_subscriber_stop(struct background *background);
+
+/* Makes the name of a worker. */
+void bi_announcer_init(bide_worker *worker);
+void bi_announcer_complete(struct background *background);
+int64_t bi_announcer_run(struct background *background, int64_t now);
+/* Removes the announcement. */
+void bi_announcer_stop(struct background *background);
 
 void bi_syncer_complete(struct background *background, int64_t now);
 int64_t bi_syncer_run(struct background *background, int64_t now);

@@ -116,6 +116,7 @@ static void prepare_reserve(struct worker_thread *thread)
         .timeout_ms = RESERVE_TIMEOUT_MS,
         .jobs = &thread->context.job,
         .job_max = 1,
+        .holder = {worker->name, strlen(worker->name)},
     };
 }
 

@@ -56,6 +56,7 @@ extern const struct theme work_next_theme;
 extern const struct theme work_stop_theme;
 extern const struct theme work_theme;
 extern const struct theme work_usage_theme;
+extern const struct theme workers_verb_theme;
 
 /* ---- the queue ---- */
 

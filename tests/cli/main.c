@@ -54,6 +54,7 @@ static const struct theme *const complete[] = {
 static const struct theme *const served[] = {
     &lease_theme,
     &job_wait_theme,
+    &workers_verb_theme,
 };
 /* clang-format on */
 

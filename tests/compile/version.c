@@ -19,7 +19,7 @@
 #define LAST(type, member) _Static_assert(offsetof(type, member) + 8 == sizeof(type), #type)
 LAST(bide_options, recovery);
 LAST(bide_put_options, retain_ms);
-LAST(bide_worker_options, user);
+LAST(bide_worker_options, flags);
 #endif
 
 /* The layout that compiled programs rely on. A new member takes the place of `room_`, so that

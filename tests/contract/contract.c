@@ -15,7 +15,7 @@ static const struct theme *const all_themes[] = {
     &bad_list_theme,   &limits_theme,        &hostile_theme,       &chaos_theme,
     &shutdown_theme,   &fuzz_theme,          &storage_calls_theme, &reconnect_theme,
     &optionsize_theme, &holder_theme,        &history_theme,       &finish_and_put_theme,
-    &policy_theme,     &schedule_theme,
+    &policy_theme,     &why_theme,           &workers_theme,       &schedule_theme,
 };
 
 /* What is promised of queues that are closed and opened again. */

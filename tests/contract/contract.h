@@ -60,7 +60,7 @@ extern const struct theme chaos_theme, shutdown_theme, fuzz_theme, hostile_theme
 extern const struct theme lease_theme, touch_theme, limits_theme, list_theme, peek_theme;
 extern const struct theme admin_theme, put_theme, reserve_theme, restore_theme, result_theme;
 extern const struct theme finish_and_put_theme, history_theme, holder_theme, policy_theme,
-    retry_theme, stats_theme, strategy_theme, threads_theme, time_theme;
+    retry_theme, why_theme, workers_theme, stats_theme, strategy_theme, threads_theme, time_theme;
 extern const struct theme schedule_theme, restart_schedule_theme;
 extern const struct theme storage_calls_theme, thread_cancel_theme, topic_theme, update_theme,
     wait_theme;

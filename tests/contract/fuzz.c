@@ -70,6 +70,9 @@ struct slot {
     bide_event events[4];
     bide_stats stats;
     bide_check_report report;
+    bide_announced workers[4];
+    bide_explanation why;
+    unsigned char worker[1000];
     char file[LOCATION_SIZE];
     char cursor[BIDE_CURSOR_SIZE];
 };
@@ -321,6 +324,43 @@ static void ask_about_topics(struct slot *slot, bide_op *op)
     }
 }
 
+/* A worker that may be announced, or any bytes. */
+static bide_announce_args any_announcement(struct slot *slot)
+{
+    static const char *const names[] = {"one", "two", "three"};
+    const bide_worker_info info = {.name = slice(names[roll(COUNT(names))]),
+                                   .topics = slot->topics,
+                                   .topic_count = roll(COUNT(slot->topics))};
+    bide_announce_args args = {.ttl_ms = one_in(3) ? any_number() : 20};
+    bide_buf *worker = one_in(9) ? NULL : bide_worker_encode(&info);
+    args.worker = any_bytes();
+    if (worker != NULL && bide_buf_size(worker) <= sizeof slot->worker) {
+        args.worker = (bide_slice){slot->worker, bide_buf_size(worker)};
+        memcpy(slot->worker, bide_buf_data(worker), bide_buf_size(worker));
+    }
+    bide_buf_unref(worker);
+    return args;
+}
+
+static void ask_about_workers(struct slot *slot, bide_op *op)
+{
+    switch ((int)op->kind) {
+    case BIDE_OP_ANNOUNCE:
+        op->announce = any_announcement(slot);
+        return;
+    case BIDE_OP_WORKERS:
+        op->workers =
+            (bide_workers_args){slot->cursor, one_in(30) ? NULL : slot->workers, any_count(4), 0};
+        return;
+    case BIDE_OP_WHY:
+        op->why = (bide_why_args){one_in(3) ? 0 : any_lease().id, slice(any_topic()), any_bytes(),
+                                  one_in(9) ? NULL : &slot->why};
+        return;
+    default:
+        ask_about_topics(slot, op);
+    }
+}
+
 /* About what is stored; a copy goes to a new file, where there is something to copy. */
 static void ask_about_the_store(struct slot *slot, bide_op *op)
 {
@@ -338,7 +378,7 @@ static void ask_about_the_store(struct slot *slot, bide_op *op)
         op->check.report = one_in(9) ? NULL : &slot->report;
         return;
     default:
-        ask_about_topics(slot, op);
+        ask_about_workers(slot, op);
     }
 }
 
@@ -402,6 +442,8 @@ static void collect(struct slot *slot, const bide_op *op)
             fuzz.leases[roll(COUNT(fuzz.leases))] =
                 (bide_lease_args){slot->jobs[i].id, slot->jobs[i].token};
     clear_jobs(slot->jobs, COUNT(slot->jobs));
+    for (size_t i = 0; op->kind == BIDE_OP_WORKERS && i < op->workers.count; i++)
+        bide_announced_clear(&slot->workers[i]);
     if (op->kind == BIDE_OP_PUT)
         fuzz.last_id = op->put.id;
     else if (op->kind == BIDE_OP_BODY || op->kind == BIDE_OP_RESULT)

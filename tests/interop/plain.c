@@ -615,6 +615,12 @@ static void ops_that_it_does_not_know_are_refused(void)
     bide_put_item item = {.topic = {"a", 1}, .body = {"y", 1}};
     bide_finish_and_put_args step = {.finish.id = id, .items = &item, .count = 1};
     CANNOT(bide_finish_and_put(queue, &step));
+    bide_announced worker = {0};
+    bide_explanation why;
+    const bide_worker_info info = {.name = {"w", 1}};
+    CANNOT(bide_announce(queue, &info, 1000));
+    CANNOT(bide_workers(queue, cursor, &worker, 1, &count));
+    CANNOT(bide_why(queue, id, &why));
     CANNOT(bide_update(queue, &changes));
     CANNOT(bide_cancel(queue, id));
     CANNOT(bide_find(queue, "a", "k", 1, &job));

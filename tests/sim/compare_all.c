@@ -121,6 +121,7 @@ void sim_empty(struct sim *sim)
     while (sim->lacking.first != NULL)
         sim_supply(sim, sim->lacking.first);
     end_calls(sim);
+    sim_end_workers(sim);
     end_jobs(sim);
     for (int name = 0; name < SIM_NAMES; name++)
         end_topic(sim, name);

@@ -336,6 +336,14 @@ static uint64_t hash_topic(const struct core *core, const struct topic *topic)
     return mix(hash, numbers);
 }
 
+static uint64_t hash_workers(const struct core *core, uint64_t hash)
+{
+    const struct worker_entry *worker = bi_worker_at_or_after(core, 0);
+    for (; worker != NULL; worker = bi_worker_at_or_after(core, worker->serial + 1))
+        hash = mix(mix_buf(hash, worker->data), (uint64_t)worker->timer.due);
+    return hash;
+}
+
 uint64_t core_state_hash(struct core *core)
 {
     uint64_t hash = mix(core->next_id, core->next_token);
@@ -343,6 +351,7 @@ uint64_t core_state_hash(struct core *core)
     hash = mix(hash, core->draining);
     hash = mix(hash, core->waiters.count);
     hash = mix(hash, core->next_waiter);
+    hash = hash_workers(core, hash);
     hash = bi_hash_bytes(hash, &core->total, sizeof(core->total));
 
     const struct topic *topic = bi_topic_at_or_after(core, 0);

@@ -87,6 +87,10 @@ static void drop_references(struct sim_op *sop)
         bide_buf_unref(op->wait.result);
     else if (op->kind == BIDE_OP_RESTORE)
         bide_job_clear(&sop->restored);
+    else if (op->kind == BIDE_OP_ANNOUNCE)
+        bide_buf_unref(op->announce.buf);
+    for (size_t i = 0; op->kind == BIDE_OP_WORKERS && i < op->workers.count; i++)
+        bide_announced_clear(&sop->workers[i]);
 }
 
 void sim_op_put(struct sim *sim, struct sim_op *sop)

@@ -366,6 +366,9 @@ static const struct {
     {BIDE_OP_FINISH_AND_PUT, 60, sim_gen_finish_and_put},
     {BIDE_OP_TOPIC_SET, 20, gen_topic_set},
     {BIDE_OP_TOPIC_GET, 10, gen_topic_get},
+    {BIDE_OP_ANNOUNCE, 20, sim_gen_announce},
+    {BIDE_OP_WORKERS, 10, sim_gen_workers},
+    {BIDE_OP_WHY, 25, sim_gen_why},
 };
 
 static size_t pick_kind(struct sim *sim)

@@ -198,6 +198,7 @@ bool sim_must_wait(const struct sim *sim, const struct sim_op *sop)
     case BIDE_OP_STATS:
     case BIDE_OP_TOPIC_STATS:
     case BIDE_OP_WAITING:
+    case BIDE_OP_WHY:
     case BIDE_OP_RESUME:
         return true;
     case BIDE_OP_PUT:

@@ -69,6 +69,10 @@ void model_reset(struct model *m, uint64_t next_id, uint64_t next_token)
     memset(m->topics, 0, sizeof m->topics);
     memset(&m->total, 0, sizeof m->total);
     m->draining = false;
+    m->worker_count = 0;
+    m->worker_number = 0;
+    m->worker_next = 0;
+    m->sim->worker_cursor[0] = 0;
     m->closed = false;
     m->recovering = m->sim->options.recovering;
     m->lists_sorted = false;

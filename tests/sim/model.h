@@ -153,6 +153,17 @@ struct mwaiter {
     struct mfeed *feed; /* of an events */
 };
 
+/* An announced worker. */
+struct mworker {
+    uint64_t number; /* in order of the first announcement */
+    struct mtext id; /* its name */
+    int64_t deadline;
+    int64_t announced;
+    bool serves[SIM_NAMES];
+    size_t size;
+    unsigned char bytes[SIM_WORKER];
+};
+
 struct mevent {
     uint64_t batch; /* not to be told before this one is committed */
     uint64_t purge; /* not 0: the events of one purge come in any order */
@@ -227,6 +238,11 @@ struct model {
     struct mpause *pauses; /* oldest first */
     size_t pause_count;
     size_t pause_room;
+
+    struct mworker workers[SIM_WORKERS]; /* by number */
+    size_t worker_count;
+    uint64_t worker_number;
+    uint64_t worker_next; /* where the listing goes on; 0: it begins */
 
     int got;      /* the code that the core gave */
     bool lacking; /* a job was shown without its body */
@@ -388,6 +404,10 @@ void model_compare_job(struct model *m, const struct mjob *job, const bide_job *
 void model_compare_topic(struct model *m, int name, const bide_topic_stats *got);
 /* Delayed jobs: how far the due time is from now. */
 int64_t model_distance(const struct model *m, const struct mjob *job);
+
+/* ---- model_worker.c ---- */
+model_handler model_announce, model_list_workers, model_why;
+void model_expire_worker(struct model *m, uint64_t number);
 
 /* ---- model_waiter.c: waiting calls of every kind ---- */
 model_handler model_wait, model_recovered_op;

@@ -43,6 +43,9 @@ static model_handler *const handlers[BIDE_OP_COUNT] = {
     [BIDE_OP_FINISH_AND_PUT] = model_finish_and_put,
     [BIDE_OP_TOPIC_SET] = model_topic_set,
     [BIDE_OP_TOPIC_GET] = model_topic_get,
+    [BIDE_OP_ANNOUNCE] = model_announce,
+    [BIDE_OP_WORKERS] = model_list_workers,
+    [BIDE_OP_WHY] = model_why,
 };
 
 void model_answer(struct model *m, int want)

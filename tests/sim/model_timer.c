@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-/* Something with a deadline. Equal deadlines: expiries, jobs, pauses, rates, calls; each by id. */
+/* Something with a deadline. Equal deadlines: expiries, jobs, pauses, rates, workers, calls; each by
+ * id. */
 struct due {
     int64_t deadline;
     int class;
@@ -13,7 +14,7 @@ struct due {
     struct mwaiter *waiter;
 };
 
-enum { CLASS_EXPIRY, CLASS_JOB, CLASS_TOPIC, CLASS_RATE, CLASS_CALL };
+enum { CLASS_EXPIRY, CLASS_JOB, CLASS_TOPIC, CLASS_RATE, CLASS_WORKER, CLASS_CALL };
 
 #define PUT_OFF INT64_C(100000)
 
@@ -88,6 +89,10 @@ static struct due first_mono(const struct model *m)
                                          .id = topic->born,
                                          .name = name});
     }
+    for (size_t i = 0; i < m->worker_count; i++)
+        consider(&best, (struct due){.deadline = m->workers[i].deadline,
+                                     .class = CLASS_WORKER,
+                                     .id = m->workers[i].number});
     return best;
 }
 
@@ -175,6 +180,8 @@ static void fire(struct model *m, const struct due *due)
         model_complete(m, due->waiter, BIDE_TIMED_OUT, due->waiter->hold);
     else if (due->class == CLASS_RATE)
         m->topics[due->name].token_at = 0;
+    else if (due->class == CLASS_WORKER)
+        model_expire_worker(m, due->id);
     else
         m->topics[due->name].paused = false;
     model_settle(m);

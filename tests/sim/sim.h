@@ -29,7 +29,9 @@
 #define SIM_PAGE              40 /* jobs and topics in the pages of a full comparison */
 #define SIM_ROWS              12 /* rows that are read at a time */
 #define SIM_LISTINGS          3
-#define SIM_COMPLETED         256 /* completions in one step */
+#define SIM_WORKERS           8    /* names of workers there are */
+#define SIM_WORKER            1100 /* the most bytes of an announcement */
+#define SIM_COMPLETED         256  /* completions in one step */
 
 #define US_PER_MS INT64_C(1000)
 
@@ -94,6 +96,9 @@ struct sim_op {
     bide_touch_item touches[SIM_ITEMS];
     char bytes[SIM_ITEMS][SIM_TEXT];
     char holder[SIM_TEXT];
+    unsigned char worker[SIM_WORKER];
+    bide_announced workers[SIM_WORKERS + 1];
+    bide_explanation why;
     bide_job jobs[SIM_ITEMS];
     bide_event events[SIM_ITEMS];
     bide_job restored;
@@ -173,6 +178,7 @@ struct sim {
     bool batch_open;
 
     struct listing *listings[SIM_LISTINGS];
+    char worker_cursor[BIDE_CURSOR_SIZE]; /* of the listing of workers */
     bide_subscription *feeds[4];
     bide_job page[SIM_PAGE];
     bide_topic_stats topic_page[SIM_PAGE];
@@ -265,6 +271,10 @@ void sim_gen_finish_and_reserve(struct sim *sim, struct sim_op *sop);
 void sim_gen_release(struct sim *sim, struct sim_op *sop);
 void sim_gen_fail(struct sim *sim, struct sim_op *sop);
 void sim_gen_bury(struct sim *sim, struct sim_op *sop);
+void sim_gen_announce(struct sim *sim, struct sim_op *sop);
+void sim_gen_workers(struct sim *sim, struct sim_op *sop);
+void sim_gen_why(struct sim *sim, struct sim_op *sop);
+void sim_end_workers(struct sim *sim);
 uint64_t sim_pick_id(struct sim *sim);
 int sim_pick_name(struct sim *sim);
 int64_t sim_pick_ms(struct sim *sim);

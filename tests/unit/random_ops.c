@@ -188,6 +188,46 @@ void any_event(bide_event *event)
     any_text(event->topic, sizeof(event->topic));
 }
 
+void any_announced(bide_announced *announced)
+{
+    memset(announced, 0, sizeof(*announced));
+    announced->data_buf_ = any_part(&announced->data, &announced->data_size);
+    announced->announced_ms = any_i64();
+    announced->left_ms = any_i64();
+}
+
+void any_explanation(bide_explanation *why)
+{
+    memset(why, 0, sizeof(*why));
+    why->reason = (bide_why_reason)below(BIDE_WHY_REASONS);
+    why->state = any_state();
+    uint64_t *const numbers[] = {&why->id,      &why->ahead,   &why->waiting,
+                                 &why->workers, &why->running, &why->limit};
+    for (size_t i = 0; i < COUNT_OF(numbers); i++)
+        *numbers[i] = any_u64();
+    why->until_ms = any_i64();
+    why->left_ms = any_i64();
+    why->ahead_more = any_bool();
+    why->cancel_wanted = any_bool();
+    why->draining = any_bool();
+    why->attempts = any_u32();
+    why->failures = any_u32();
+    any_text(why->topic, sizeof(why->topic));
+    any_text(why->holder, sizeof(why->holder));
+    any_text(why->error, sizeof(why->error));
+    any_text(why->text, sizeof(why->text));
+}
+
+static void any_announce(struct op_world *world, bide_announce_args *args)
+{
+    args->worker = any_slice();
+    args->ttl_ms = any_i64();
+    if (below(4) == 0)
+        args->buf = any_buf(world);
+    else if (below(2) == 0)
+        args->made_ = any_buf(world);
+}
+
 static void any_options(bide_put_options *options)
 {
     *options = (bide_put_options)BIDE_PUT_OPTIONS_INIT;
@@ -447,6 +487,16 @@ void any_op(struct op_world *world, bide_op *op, bide_op_kind kind)
         any_text(world->cursor, sizeof(world->cursor));
         op->topics = (bide_topics_args){world->cursor, world->topic_stats, LIST_MAX, 0};
         break;
+    case BIDE_OP_ANNOUNCE:
+        any_announce(world, &op->announce);
+        break;
+    case BIDE_OP_WORKERS:
+        any_text(world->cursor, sizeof(world->cursor));
+        op->workers = (bide_workers_args){world->cursor, world->workers, LIST_MAX, 0};
+        break;
+    case BIDE_OP_WHY:
+        op->why = (bide_why_args){any_u64(), any_slice(), any_slice(), &world->why};
+        break;
     case BIDE_OP_RESTORE:
         any_job(&world->given);
         op->restore.job = &world->given;
@@ -464,8 +514,10 @@ void any_op(struct op_world *world, bide_op *op, bide_op_kind kind)
 void end_op(struct op_world *world)
 {
     bide_job_clear(&world->given);
-    for (size_t i = 0; i < LIST_MAX; i++)
+    for (size_t i = 0; i < LIST_MAX; i++) {
         bide_job_clear(&world->jobs[i]);
+        bide_announced_clear(&world->workers[i]);
+    }
     for (size_t i = 0; i < world->buf_count; i++)
         bide_buf_unref(world->bufs[i]);
 }
@@ -708,6 +760,18 @@ void same_arguments(const bide_op *a, const bide_op *b)
     case BIDE_OP_WAITING:
         SAME_TEXT(topics.cursor), SAME(topics.topic_max);
         assert_non_null(b->topics.topics);
+        break;
+    case BIDE_OP_ANNOUNCE:
+        same_body(a->announce.worker, a->announce.buf, a->announce.made_, b->announce.worker);
+        SAME(announce.ttl_ms);
+        break;
+    case BIDE_OP_WORKERS:
+        SAME_TEXT(workers.cursor), SAME(workers.worker_max);
+        assert_non_null(b->workers.workers);
+        break;
+    case BIDE_OP_WHY:
+        SAME(why.id), SAME_SLICE(why.topic), SAME_SLICE(why.key);
+        assert_non_null(b->why.why);
         break;
     case BIDE_OP_RESTORE:
         same_job(a->restore.job, b->restore.job);

@@ -36,6 +36,8 @@ struct op_world {
     bide_event events[LIST_MAX];
     bide_stats stats;
     bide_check_report report;
+    bide_announced workers[LIST_MAX];
+    bide_explanation why;
     char cursor[BIDE_CURSOR_SIZE];
     bide_buf *bufs[2 * LIST_MAX];
     size_t buf_count;
@@ -59,6 +61,8 @@ void any_policy(bide_topic_policy *policy);
 void same_policy(const bide_topic_policy *a, const bide_topic_policy *b);
 void any_stats(bide_stats *stats);
 void any_event(bide_event *event);
+void any_announced(bide_announced *announced);
+void any_explanation(bide_explanation *why);
 void any_op(struct op_world *world, bide_op *op, bide_op_kind kind);
 
 /* Frees what any_op() allocated. The op has no result, or end_answer() has freed it. */

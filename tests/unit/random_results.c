@@ -65,6 +65,11 @@ static void any_page(bide_op *op)
         op->subscription.count = below(op->subscription.event_max + 1);
         for (size_t i = 0; i < op->subscription.count; i++)
             any_event(&op->subscription.events[i]);
+    } else if (op->kind == BIDE_OP_WORKERS) {
+        any_text(op->workers.cursor, BIDE_CURSOR_SIZE);
+        op->workers.count = below(op->workers.worker_max + 1);
+        for (size_t i = 0; i < op->workers.count; i++)
+            any_announced(&op->workers.workers[i]);
     } else {
         any_text(op->topics.cursor, BIDE_CURSOR_SIZE);
         op->topics.count = below(op->topics.topic_max + 1);
@@ -138,7 +143,11 @@ static void any_good(bide_op *op)
     case BIDE_OP_TOPICS:
     case BIDE_OP_WAITING:
     case BIDE_OP_EVENTS:
+    case BIDE_OP_WORKERS:
         any_page(op);
+        break;
+    case BIDE_OP_WHY:
+        any_explanation(op->why.why);
         break;
     case BIDE_OP_STATS:
         any_stats(op->stats.stats);
@@ -210,6 +219,22 @@ static void same_event(const bide_event *a, const bide_event *b)
     SAME(kind), SAME(state), SAME(id), SAME(at_ms), SAME_TEXT(topic);
 }
 
+static void same_announced(const bide_announced *a, const bide_announced *b)
+{
+    SAME(data_size), SAME(announced_ms), SAME(left_ms);
+    assert_int_equal(a->data == NULL, b->data == NULL);
+    if (a->data_size > 0)
+        assert_memory_equal(a->data, b->data, a->data_size);
+}
+
+static void same_explanation(const bide_explanation *a, const bide_explanation *b)
+{
+    SAME(reason), SAME(state), SAME(id), SAME(until_ms), SAME(left_ms), SAME(ahead);
+    SAME(ahead_more), SAME(cancel_wanted), SAME(draining), SAME(attempts), SAME(failures);
+    SAME(waiting), SAME(workers), SAME(running), SAME(limit);
+    SAME_TEXT(topic), SAME_TEXT(holder), SAME_TEXT(error), SAME_TEXT(text);
+}
+
 static void same_page(const bide_op *a, const bide_op *b)
 {
     if (a->kind == BIDE_OP_LIST) {
@@ -220,6 +245,10 @@ static void same_page(const bide_op *a, const bide_op *b)
         SAME(subscription.lost), SAME(subscription.count);
         for (size_t i = 0; i < a->subscription.count; i++)
             same_event(&a->subscription.events[i], &b->subscription.events[i]);
+    } else if (a->kind == BIDE_OP_WORKERS) {
+        SAME_TEXT(workers.cursor), SAME(workers.count);
+        for (size_t i = 0; i < a->workers.count; i++)
+            same_announced(&a->workers.workers[i], &b->workers.workers[i]);
     } else {
         SAME_TEXT(topics.cursor), SAME(topics.count);
         for (size_t i = 0; i < a->topics.count; i++)
@@ -307,7 +336,11 @@ static void same_good(const bide_op *a, const bide_op *b)
     case BIDE_OP_TOPICS:
     case BIDE_OP_WAITING:
     case BIDE_OP_EVENTS:
+    case BIDE_OP_WORKERS:
         same_page(a, b);
+        break;
+    case BIDE_OP_WHY:
+        same_explanation(a->why.why, b->why.why);
         break;
     case BIDE_OP_STATS:
         same_stats(a->stats.stats, b->stats.stats);

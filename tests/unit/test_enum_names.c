@@ -111,6 +111,21 @@ static void every_failure_has_a_name_of_its_own(void **state)
     assert_string_equal(bide_failure_name((bide_failure_kind)-1), "?");
 }
 
+static void every_reason_has_a_name_of_its_own(void **state)
+{
+    (void)state;
+    assert_string_equal(bide_why_name(BIDE_WHY_NONE), "none");
+    assert_string_equal(bide_why_name(BIDE_WHY_DELAYED), "delayed");
+    assert_string_equal(bide_why_name(BIDE_WHY_NO_WORKER), "no_worker");
+    assert_string_equal(bide_why_name(BIDE_WHY_CLOSING), "closing");
+    for (int i = 0; i < BIDE_WHY_REASONS; i++)
+        for (int j = 0; j < i; j++)
+            assert_string_not_equal(bide_why_name((bide_why_reason)i),
+                                    bide_why_name((bide_why_reason)j));
+    assert_string_equal(bide_why_name((bide_why_reason)BIDE_WHY_REASONS), "?");
+    assert_string_equal(bide_why_name((bide_why_reason)-1), "?");
+}
+
 static void op_names_match_the_header(void **state)
 {
     (void)state;
@@ -133,6 +148,7 @@ int main(void)
         cmocka_unit_test(every_state_has_its_name),
         cmocka_unit_test(every_event_has_a_name_of_its_own),
         cmocka_unit_test(every_failure_has_a_name_of_its_own),
+        cmocka_unit_test(every_reason_has_a_name_of_its_own),
         cmocka_unit_test(op_names_match_the_header),
     };
     return cmocka_run_group_tests_name("names", tests, NULL, NULL);

@@ -58,6 +58,24 @@ static void fill_lists(void)
     memcpy(exported.topic, "a", 2);
 }
 
+static bide_announced workers[2];
+static bide_explanation why;
+
+/* The bytes of a worker with a name and a topic. */
+static bide_slice worker_bytes(void)
+{
+    static unsigned char bytes[100];
+    const bide_slice topic = text("a");
+    const bide_worker_info info = {.name = text("w"), .topics = &topic, .topic_count = 1};
+    bide_buf *worker = bide_worker_encode(&info);
+    assert_non_null(worker);
+    assert_in_range(bide_buf_size(worker), 1, sizeof(bytes));
+    memcpy(bytes, bide_buf_data(worker), bide_buf_size(worker));
+    const bide_slice slice = {bytes, bide_buf_size(worker)};
+    bide_buf_unref(worker);
+    return slice;
+}
+
 static bide_op good(bide_op_kind kind)
 {
     bide_op op;
@@ -136,6 +154,15 @@ static bide_op good(bide_op_kind kind)
     case BIDE_OP_TOPICS:
     case BIDE_OP_WAITING:
         op.topics = (bide_topics_args){.cursor = cursor, .topics = topic_stats, .topic_max = 2};
+        break;
+    case BIDE_OP_ANNOUNCE:
+        op.announce = (bide_announce_args){.worker = worker_bytes(), .ttl_ms = 1000};
+        break;
+    case BIDE_OP_WORKERS:
+        op.workers = (bide_workers_args){.cursor = cursor, .workers = workers, .worker_max = 2};
+        break;
+    case BIDE_OP_WHY:
+        op.why = (bide_why_args){.topic = text("a"), .key = text("k"), .why = &why};
         break;
     case BIDE_OP_STATS:
         op.stats.stats = &stats;

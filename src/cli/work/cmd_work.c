@@ -32,6 +32,7 @@ static struct work_plan plan = {
 };
 static uint64_t threads = NOT_SET, keep_size = KEEP_SIZE;
 static bool keep_output, once, no_schedules;
+static const char *worker_name;
 static struct topic_args topic_args;
 static struct words rules;
 
@@ -58,6 +59,8 @@ static const struct flag flags[] = {
     BI_FLAG_TIMEOUT(0, "stop-timeout", &plan.stop_timeout_ms,
                     "time that running programs get to end (default: 30s)"),
     BI_FLAG_BOOL(0, "no-schedules", &no_schedules, "do not put the jobs of schedules"),
+    BI_FLAG_STRING(0, "name", "NAME", &worker_name,
+                   "name in lists of workers (default: that of the host)"),
     BI_FLAG_LIST(0, "header", "'NAME: VALUE'", &plan.headers,
                  "with --http: add or replace a header"),
     BI_FLAG_BOOL(0, "follow", &plan.follow, "with --http: follow redirects on the same host"),
@@ -242,6 +245,7 @@ static int make_worker(struct work *work)
     options.event = bi_work_report_event;
     options.user = work;
     options.flags = no_schedules ? BIDE_WORKER_NO_SCHEDULES : 0;
+    options.name = worker_name;
 
     int code = bide_worker_new(work->cli->queue, &options, &work->worker);
     for (size_t i = 0; i < work->topic_count && code == BIDE_OK; i++) {

@@ -154,6 +154,7 @@ static void detach(struct conn *base)
 {
     struct beanstalk_conn *conn = bi_beanstalk_conn(base);
     bi_request_abandon_all(conn);
+    bi_beanstalk_worker_closed(conn);
     bi_beanstalk_input_free(conn);
 }
 

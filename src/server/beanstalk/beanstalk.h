@@ -109,8 +109,9 @@ struct beanstalk_conn {
 
     struct session session;
     bool producer, worker;
-    bide_buf *name;   /* by which it reserves: see bi_beanstalk_verb_holder(); NULL: not made yet */
+    bide_buf *name;   /* by which it reserves: see beanstalk_worker.c; NULL: not made yet */
     bide_buf *holder; /* the one that its last call named; NULL: none */
+    bool announced, announces_topics, topics_changed; /* as a worker */
     struct request_queue pipeline;
     uint32_t applied;                /* reserves whose jobs are not in the session yet */
     size_t listing_bytes;            /* of a listing that is being collected */
@@ -240,12 +241,6 @@ struct request *bi_beanstalk_verb_new_request(struct beanstalk_conn *conn, bide_
 /* Count the connection as a producer, as a worker. */
 void bi_beanstalk_verb_set_producer(struct beanstalk_conn *conn);
 void bi_beanstalk_verb_set_worker(struct beanstalk_conn *conn);
-/* The name by which the connection reserves: that of client-name, else its address. It is valid until
- * the next client-name, which no reserve of the connection outlasts. */
-bide_slice bi_beanstalk_verb_holder(struct beanstalk_conn *conn);
-/* Returns a reference to the name by which a call reserves: the given one, else that of the
- * connection. NULL when out of memory: the call then reserves without a name. */
-bide_buf *bi_beanstalk_verb_call_holder(struct beanstalk_conn *conn, bide_slice given);
 /* Sets the time at which a new job expires, relative to now; 0: never. */
 void bi_beanstalk_jobs_set_expiry(bide_put_options *options, int64_t expires_ms);
 /* The reply of the protocol to an outcome or failure. */
@@ -281,9 +276,23 @@ void bi_beanstalk_tube_set_referenced(struct beanstalk *beanstalk, struct tube *
 /* Releases a connection's reference to a tube. */
 void bi_beanstalk_tube_release(struct beanstalk *beanstalk, struct tube *tube);
 
+/* ---- beanstalk_worker.c ---- */
+
+/* The name by which the connection reserves from the tubes that it watches: that of client-name, else
+ * its address. It is valid until the next client-name, which no reserve of the connection outlasts. */
+bide_slice bi_beanstalk_worker_holder(struct beanstalk_conn *conn);
+/* Returns a reference to the name by which a call reserves: the given one, else that of the
+ * connection. NULL when out of memory: the call then reserves without a name. */
+bide_buf *bi_beanstalk_worker_call_holder(struct beanstalk_conn *conn, bide_slice given);
+/* The connection is closed: it is no worker any more. */
+void bi_beanstalk_worker_closed(struct beanstalk_conn *conn);
+
 /* Brackets a YAML document: end() replies "OK <bytes>" and the text, and frees the text. */
 void bi_beanstalk_stats_begin_document(struct output *text);
 void bi_beanstalk_stats_end_document(struct beanstalk_conn *conn, struct output *text);
+/* Writes a key with a value in double quotes, as YAML escapes it. */
+void bi_beanstalk_stats_write_value(struct output *text, const char *name, const void *data,
+                                    size_t size);
 
 /* Called after a write: drops the leases of reserve-many replies that are sent completely. */
 void bi_beanstalk_sent(struct beanstalk_conn *conn);
@@ -306,11 +315,13 @@ verb_fill bi_beanstalk_ext_put_many, bi_beanstalk_ext_finish_and_put, bi_beansta
     bi_beanstalk_ext_result, bi_beanstalk_ext_update, bi_beanstalk_ext_purge,
     bi_beanstalk_ext_topic_set, bi_beanstalk_ext_topic_get;
 verb_fill bi_beanstalk_schedule_set, bi_beanstalk_schedule_call, bi_beanstalk_schedule_list;
+verb_fill bi_beanstalk_worker_announce, bi_beanstalk_worker_list, bi_beanstalk_worker_why;
 
 /* These verbs make no request, or only sometimes. */
 typedef void verb_handle(struct beanstalk_conn *conn, const struct command *command);
 verb_handle bi_beanstalk_tube_use, bi_beanstalk_tube_watch, bi_beanstalk_tube_ignore,
-    bi_beanstalk_tube_list_used, bi_beanstalk_stats_list_watched, bi_rpc_call, bi_rpc_cancel;
+    bi_beanstalk_tube_list_used, bi_beanstalk_stats_list_watched, bi_rpc_call, bi_rpc_cancel,
+    bi_beanstalk_worker_set_name;
 
 /* ---- rpc_limit.c ---- */
 

@@ -373,7 +373,7 @@ const char *bi_beanstalk_ext_reserve_many(struct request *request, const struct 
                             .timeout_ms = conn->base.half_closed ? 0 : command->timeout_ms,
                             .jobs = request->extra,
                             .job_max = count,
-                            .holder = bi_beanstalk_verb_holder(conn)};
+                            .holder = bi_beanstalk_worker_holder(conn)};
     return NULL;
 }
 

@@ -120,7 +120,7 @@ static void set_reserve_args(struct request *request, int64_t timeout_ms)
                                               .timeout_ms = timeout_ms,
                                               .jobs = &request->job,
                                               .job_max = 1,
-                                              .holder = bi_beanstalk_verb_holder(conn)};
+                                              .holder = bi_beanstalk_worker_holder(conn)};
 }
 
 /*
@@ -198,7 +198,7 @@ const char *bi_beanstalk_jobs_reserve_job(struct request *request, const struct 
 {
     request->write = write_reserved_by_id;
     request->op.reserve_job = (bide_reserve_job_args){command->id, &request->job,
-                                                      bi_beanstalk_verb_holder(request->conn)};
+                                                      bi_beanstalk_worker_holder(request->conn)};
     return NULL;
 }
 

@@ -81,6 +81,17 @@ static const struct {
     {VERB_TOPIC_SET, "rate", FIELD(PRIORITY, policy.rate)},
     {VERB_TOPIC_SET, "period", FIELD(DURATION, policy.rate_period_ms)},
     {VERB_TOPIC_SET, "burst", FIELD(PRIORITY, policy.rate_burst)},
+    {VERB_ANNOUNCE, "tubes", FIELD(WORD, announcement.topics)},
+    {VERB_ANNOUNCE, "host", FIELD(WORD, announcement.host)},
+    {VERB_ANNOUNCE, "version", FIELD(WORD, announcement.version)},
+    {VERB_ANNOUNCE, "pid", FIELD(U64, announcement.pid)},
+    {VERB_ANNOUNCE, "threads", FIELD(U64, announcement.threads)},
+    {VERB_ANNOUNCE, "running", FIELD(U64, announcement.running)},
+    {VERB_ANNOUNCE, "done", FIELD(U64, announcement.done)},
+    {VERB_ANNOUNCE, "failed", FIELD(U64, announcement.failed)},
+    {VERB_ANNOUNCE, "lost", FIELD(U64, announcement.lost)},
+    {VERB_ANNOUNCE, "started", FIELD(DATETIME, announcement.started_ms)},
+    {VERB_WORKERS, "cursor", FIELD(CURSOR, cursor)},
     {VERB_LIST_JOBS, "cursor", FIELD(CURSOR, cursor)},
     {VERB_LIST_JOBS, "key", FIELD(KEY, filter.key)},
     {VERB_LIST_JOBS, "text", FIELD(TEXT, filter.text)},
@@ -108,9 +119,11 @@ static void reset_options(struct command *command, enum verb verb)
         command->result_size = 0;
     } else if (verb == VERB_TOPIC_SET) {
         command->policy = policy;
-    } else if (verb == VERB_LIST_JOBS || verb == VERB_SCHEDULE_LIST) {
+    } else if (verb == VERB_LIST_JOBS || verb == VERB_SCHEDULE_LIST || verb == VERB_WORKERS) {
         command->filter = (bide_filter){0};
         command->cursor[0] = 0;
+    } else if (verb == VERB_ANNOUNCE) {
+        command->announcement = (struct announcement){.pid = 0};
     } else {
         command->delay_ms = command->retain_ms = BIDE_KEEP;
     }
@@ -340,6 +353,7 @@ enum parse bi_beanstalk_parse(struct command *command, const char *line, size_t 
     command->item = false;
     command->body_size = 0;
     command->token = 0;
+    command->text_size = 0;
     command->verb = VERB_NONE;
 
     /* As beanstalkd: a line with a NUL is invalid, whatever the verb. */

@@ -67,6 +67,11 @@
     X(CLIENT_NAME, "client-name", EXTENSION | SPACE, FIELD(WORD, name))                            \
     X(TOPIC_SET, "topic-set", EXTENSION | SPACE | OPTIONS, FIELD(TUBE, name))                      \
     X(TOPIC_GET, "topic-get", EXTENSION | SPACE, FIELD(TUBE, name))                                \
+    X(ANNOUNCE, "announce", EXTENSION | SPACE | OPTIONS, FIELD(WORD, name),                        \
+      FIELD(DURATION, delay_ms))                                                                   \
+    X(WORKERS, "workers", EXTENSION | SPACE | OPTIONS, FIELD(BATCH, count))                        \
+    X(WHY, "why", EXTENSION | SPACE, FIELD(U64, id))                                               \
+    X(WHY_KEY, "why-key", EXTENSION | SPACE, FIELD(TUBE, name), FIELD(KEY, filter.key))            \
     X(CALL_CANCEL, "call-cancel", EXTENSION | SPACE, FIELD(U64, tag))                              \
     X(AUTH, "auth", EXTENSION | SPACE, FIELD(LINE, name))                                          \
     X(SCHEDULE_SET, "schedule-set", EXTENSION | SPACE | BODY, NO_FIELD)                            \
@@ -91,6 +96,13 @@ enum parse {
     PARSE_UNKNOWN,    /* no such verb */
     PARSE_BAD_FORMAT, /* no body follows: the next byte starts a new line */
     PARSE_BAD_OPTION, /* skip body_size bytes and a CRLF */
+};
+
+/* The options of announce. */
+struct announcement {
+    bide_slice host, version, topics; /* topics: separated by commas */
+    uint64_t pid, threads, running, done, failed, lost;
+    int64_t started_ms;
 };
 
 struct command {
@@ -120,6 +132,7 @@ struct command {
     uint32_t result_size;          /* of that job: the body begins with its result */
     bide_topic_policy policy;      /* topic-set */
     bide_filter filter;            /* list-jobs */
+    struct announcement announcement;
     char cursor[BIDE_CURSOR_SIZE];
     size_t text_size;
     char text[LINE_MAX_EXTENDED]; /* decoded values, to which key, filter and reason point */

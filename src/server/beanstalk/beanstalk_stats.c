@@ -422,14 +422,14 @@ struct job_listing {
     bide_job jobs[];
 };
 
-/* Writes a key with a value in double quotes, as YAML escapes it. */
-static void write_quoted(struct output *text, const char *name, const void *data, size_t size)
+void bi_beanstalk_stats_write_value(struct output *text, const char *name, const void *data,
+                                    size_t size)
 {
     static const char hex[] = "0123456789abcdef";
     const unsigned char *bytes = data;
     size_t plain = 0; /* start of the bytes that need no escape */
 
-    bi_output_format(text, "  %s: \"", name);
+    bi_output_format(text, "%s: \"", name);
     for (size_t i = 0; i < size; i++) {
         bool quoted = bytes[i] == '"' || bytes[i] == '\\';
         if (!quoted && bytes[i] >= 32 && bytes[i] < 127)
@@ -468,9 +468,11 @@ static void write_job(struct output *text, const bide_job *job)
     for (size_t i = 0; i < sizeof(figures) / sizeof(figures[0]); i++)
         bi_output_format(text, "  %s: %lld\n", figures[i].name, (long long)figures[i].value);
     if (job->key != NULL)
-        write_quoted(text, "key", job->key, job->key_size);
+        bi_beanstalk_stats_write_value(text, "  key", job->key, job->key_size);
     if (job->last_error != NULL)
-        write_quoted(text, "error", job->last_error, job->last_error_size);
+        bi_beanstalk_stats_write_value(text, "  error", job->last_error, job->last_error_size);
+    if (job->holder != NULL)
+        bi_beanstalk_stats_write_value(text, "  holder", job->holder, job->holder_size);
 }
 
 static bool reply_list_jobs(struct request *request)

@@ -102,6 +102,7 @@ static void watch_tube(struct beanstalk_conn *conn, struct tube *tube, struct ou
     if (fresh && bi_session_reserve_tube(session)) {
         tube->watchers++;
         bi_session_add_tube(session, tube);
+        conn->topics_changed = true;
         write_watching(conn, tube, reply);
         return;
     }
@@ -214,6 +215,7 @@ static void ignore_tube(struct beanstalk_conn *conn, struct tube *tube, struct o
     if (at < session->watched_count) {
         assert(tube->watchers > 0);
         bi_session_remove_tube(session, at);
+        conn->topics_changed = true;
         tube->watchers--;
         bi_beanstalk_tube_release(conn->beanstalk, tube);
     }

@@ -120,61 +120,6 @@ void bi_beanstalk_verb_set_worker(struct beanstalk_conn *conn)
     conn->worker = true;
 }
 
-/* ---- the name of a connection ---- */
-
-static bide_buf *name_of(struct beanstalk_conn *conn)
-{
-    char peer[PEER_SIZE];
-    if (conn->name == NULL) {
-        bi_conn_format_peer(&conn->base, peer);
-        conn->name = bide_buf_new(peer, strlen(peer));
-    }
-    return conn->name;
-}
-
-bide_slice bi_beanstalk_verb_holder(struct beanstalk_conn *conn)
-{
-    const bide_buf *name = name_of(conn);
-    return (bide_slice){bide_buf_data(name), bide_buf_size(name)};
-}
-
-bide_buf *bi_beanstalk_verb_call_holder(struct beanstalk_conn *conn, bide_slice given)
-{
-    if (given.size == 0)
-        return bide_buf_ref(name_of(conn));
-
-    /* The calls of one worker give the same name again and again. */
-    if (bide_buf_size(conn->holder) != given.size ||
-        memcmp(bide_buf_data(conn->holder), given.data, given.size) != 0) {
-        bide_buf_unref(conn->holder);
-        conn->holder = bide_buf_new(given.data, given.size);
-    }
-    return bide_buf_ref(conn->holder);
-}
-
-static void set_name(struct beanstalk_conn *conn, const struct command *command)
-{
-    const char *bytes = command->name.data;
-    size_t size = command->name.size;
-    bool valid = size >= 1 && size <= BIDE_HOLDER_MAX;
-
-    for (size_t i = 0; valid && i < size; i++)
-        valid = bytes[i] > ' ' && bytes[i] < 127;
-    if (!valid) {
-        bi_request_reply(conn, "BAD_FORMAT\r\n");
-        return;
-    }
-
-    bide_buf *name = bide_buf_new(bytes, size);
-    if (name == NULL) {
-        bi_request_reply(conn, "OUT_OF_MEMORY\r\n");
-        return;
-    }
-    bide_buf_unref(conn->name);
-    conn->name = name;
-    bi_request_reply(conn, "NAMED\r\n");
-}
-
 static void quit(struct beanstalk_conn *conn, const struct command *command)
 {
     (void)command;
@@ -255,11 +200,15 @@ static const struct {
             NULL),
     REQUEST(PURGE_TUBE, PURGE, ext_purge,
             FLUSH_FIRST | FLUSH_AFTER | STORES | BLOCKS | EXTENDED_ERRORS, NULL),
-    HANDLE(CLIENT_NAME, set_name, FLUSH_FIRST),
+    HANDLE(CLIENT_NAME, bi_beanstalk_worker_set_name, FLUSH_FIRST),
     REQUEST(TOPIC_SET, TOPIC_SET, ext_topic_set,
             FLUSH_FIRST | FLUSH_AFTER | STORES | BLOCKS | EXTENDED_ERRORS, "SET\r\n"),
     REQUEST(TOPIC_GET, TOPIC_GET, ext_topic_get,
             FLUSH_FIRST | FLUSH_AFTER | STORES | BLOCKS | EXTENDED_ERRORS, NULL),
+    REQUEST(ANNOUNCE, ANNOUNCE, worker_announce, EXTENDED_ERRORS, "ANNOUNCED\r\n"),
+    REQUEST(WORKERS, WORKERS, worker_list, FLUSH_FIRST | FLUSH_AFTER | EXTENDED_ERRORS, NULL),
+    REQUEST(WHY, WHY, worker_why, EXTENDED_ERRORS, NULL),
+    REQUEST(WHY_KEY, WHY, worker_why, FLUSH_FIRST | FLUSH_AFTER | EXTENDED_ERRORS, NULL),
     REQUEST(SCHEDULE_SET, FIND, schedule_set, FLUSH_FIRST | SCHEDULE, NULL),
     REQUEST(SCHEDULE_GET, FIND, schedule_call, FLUSH_FIRST | SCHEDULE, NULL),
     REQUEST(SCHEDULE_LIST, LIST, schedule_list, FLUSH_FIRST | FLUSH_AFTER | SCHEDULE, NULL),

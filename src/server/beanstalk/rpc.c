@@ -375,7 +375,7 @@ static void set_holder(struct rpc *rpc)
     bide_slice *holder = bi_op_holder(&rpc->coded.op);
     if (holder == NULL || holder->size > BIDE_HOLDER_MAX) /* which the queue rejects */
         return;
-    rpc->holder = bi_beanstalk_verb_call_holder(rpc->conn, *holder);
+    rpc->holder = bi_beanstalk_worker_call_holder(rpc->conn, *holder);
     *holder = (bide_slice){bide_buf_data(rpc->holder), bide_buf_size(rpc->holder)};
 }
 

@@ -197,21 +197,6 @@ static void close_if_stalled(struct beanstalk_conn *conn)
     bi_fair_queue_mark_dirty(&conn->base);
 }
 
-/* Bytes of bodies, results, errors and histories that a completed op holds. */
-static size_t result_size(const bide_op *op)
-{
-    if (op->status != BIDE_OK)
-        return 0;
-
-    bide_job *jobs;
-    size_t count = bi_op_result_snapshots(op, &jobs);
-    size_t size = bide_buf_size(bi_op_result_buf(op));
-    for (size_t i = 0; i < count; i++)
-        size += (jobs[i].body == NULL ? 0 : jobs[i].body_size) + jobs[i].result_size +
-                jobs[i].last_error_size + jobs[i].history_size + jobs[i].holder_size;
-    return size;
-}
-
 /* Encodes the reply. Frees the call, or retains it until its leases have been sent. */
 static void write_result(struct rpc *rpc)
 {
@@ -300,7 +285,7 @@ void bi_rpc_reply_write(struct rpc *rpc)
         bi_rpc_free(rpc);
     } else {
         park_reserve(rpc);
-        rpc->unreplied = result_size(&rpc->coded.op);
+        rpc->unreplied = rpc->coded.op.status == BIDE_OK ? bi_op_result_bytes(&rpc->coded.op) : 0;
         STAILQ_INSERT_TAIL(&conn->unreplied, rpc, completed);
         conn->base.load.unreplied_count++;
         conn->base.load.unreplied_bytes += rpc->unreplied;

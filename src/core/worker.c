@@ -1,0 +1,394 @@
+/* SPDX-License-Identifier: MIT */
+#include "core/worker.h"
+
+#include "core/core_internal.h"
+#include "op/worker_info.h"
+
+#include <assert.h>
+#include <string.h>
+
+/* Bytes that they count for max_memory: themselves, their buckets, slot and timer. */
+#define WORKER_COST (sizeof(struct worker_entry) + 8 + 2 * sizeof(struct worker_slot) + 48)
+#define TOPIC_COST  (sizeof(struct worker_topic) + 8)
+
+/* ---- tables ---- */
+
+static uint64_t entry_hash(const void *ctx, uint32_t ref)
+{
+    return ((const struct worker_entry *)bi_pool_at(ctx, ref))->hash;
+}
+
+static uint32_t *entry_link(const void *ctx, uint32_t ref)
+{
+    return &((struct worker_entry *)bi_pool_at(ctx, ref))->link;
+}
+
+static uint64_t topic_hash(const void *ctx, uint32_t ref)
+{
+    return ((const struct worker_topic *)bi_pool_at(ctx, ref))->hash;
+}
+
+static uint32_t *topic_link(const void *ctx, uint32_t ref)
+{
+    return &((struct worker_topic *)bi_pool_at(ctx, ref))->link;
+}
+
+static const struct hash_table_ops entries = {entry_hash, entry_link, 0};
+static const struct hash_table_ops topics = {topic_hash, topic_link, 0};
+
+static uint64_t hash_of(const struct core *core, bide_slice name)
+{
+    return bi_keyed_hash_bytes(&core->name_secret, name.data, name.size);
+}
+
+static bool same(bide_slice a, const void *data, size_t size)
+{
+    return a.size == size && memcmp(a.data, data, size) == 0;
+}
+
+bool bi_workers_init(struct core *core)
+{
+    struct announced_workers *all = &core->workers;
+    bi_pool_init(&all->entries, core->alloc, sizeof(struct worker_entry), 5);
+    bi_pool_init(&all->topics, core->alloc, sizeof(struct worker_topic), 4);
+    all->next_serial = 1;
+    return bi_hash_table_init(&all->by_name, core->alloc) &&
+           bi_hash_table_init(&all->by_topic, core->alloc);
+}
+
+void bi_workers_done(struct core *core)
+{
+    struct announced_workers *all = &core->workers;
+    for (uint32_t i = 0; i < all->slot_count; i++)
+        if (all->slots[i].worker != 0)
+            bide_buf_unref(
+                ((struct worker_entry *)bi_pool_at(&all->entries, all->slots[i].worker))->data);
+
+    bi_alloc_free(&core->alloc, all->slots);
+    bi_hash_table_done(&all->by_name);
+    bi_hash_table_done(&all->by_topic);
+    bi_pool_done(&all->entries);
+    bi_pool_done(&all->topics);
+}
+
+/* ---- the topics of workers ---- */
+
+static struct worker_topic *find_topic(const struct core *core, bide_slice name, uint64_t hash)
+{
+    const struct announced_workers *all = &core->workers;
+    uint32_t ref = bi_hash_table_first(&all->by_topic, hash);
+    while (ref != 0) {
+        struct worker_topic *topic = bi_pool_at(&all->topics, ref);
+        if (topic->hash == hash && same(name, topic->name, topic->size))
+            return topic;
+        ref = topic->link;
+    }
+    return NULL;
+}
+
+uint32_t bi_worker_count(const struct core *core, bide_slice topic)
+{
+    const struct worker_topic *found = find_topic(core, topic, hash_of(core, topic));
+    return found == NULL ? 0 : found->workers;
+}
+
+static bool add_topic(struct core *core, bide_slice name)
+{
+    struct announced_workers *all = &core->workers;
+    uint64_t hash = hash_of(core, name);
+    struct worker_topic *topic = find_topic(core, name, hash);
+
+    if (topic == NULL) {
+        uint32_t ref = bi_pool_alloc(&all->topics);
+        if (ref == 0)
+            return false;
+        topic = bi_pool_at(&all->topics, ref);
+        *topic = (struct worker_topic){.self = ref, .hash = hash, .size = (uint8_t)name.size};
+        memcpy(topic->name, name.data, name.size);
+        bi_hash_table_insert(&all->by_topic, &topics, &all->topics, ref);
+        core->memory += TOPIC_COST;
+    }
+    topic->workers++;
+    return true;
+}
+
+static void remove_topic(struct core *core, bide_slice name)
+{
+    struct announced_workers *all = &core->workers;
+    struct worker_topic *topic = find_topic(core, name, hash_of(core, name));
+    assert(topic != NULL && topic->workers > 0);
+    if (--topic->workers > 0)
+        return;
+    bi_hash_table_remove(&all->by_topic, &topics, &all->topics, topic->self);
+    bi_pool_free(&all->topics, topic->self);
+    core->memory -= TOPIC_COST;
+}
+
+/* Decodes the topics of an announcement, each of them once. */
+static size_t topics_of(const bide_buf *data, bide_slice *name, bide_slice *list)
+{
+    size_t count = bi_worker_info_topics(bide_buf_data(data), bide_buf_size(data), name, list);
+    size_t kept = 0;
+    for (size_t i = 0; i < count; i++) {
+        size_t before = 0;
+        while (before < kept && !same(list[i], list[before].data, list[before].size))
+            before++;
+        if (before == kept)
+            list[kept++] = list[i];
+    }
+    return kept;
+}
+
+static void remove_topics(struct core *core, const bide_buf *data)
+{
+    bide_slice name, list[BIDE_ANNOUNCED_TOPICS_MAX];
+    size_t count = topics_of(data, &name, list);
+    core->work += count;
+    for (size_t i = 0; i < count; i++)
+        remove_topic(core, list[i]);
+}
+
+/* All of them, or none when out of memory. */
+static bool add_topics(struct core *core, const bide_slice *list, size_t count)
+{
+    core->work += count;
+    for (size_t i = 0; i < count; i++) {
+        if (add_topic(core, list[i]))
+            continue;
+        while (i-- > 0)
+            remove_topic(core, list[i]);
+        return false;
+    }
+    return true;
+}
+
+/* ---- the array of all, by serial ---- */
+
+/* Returns the index of the first slot with this serial or a larger one. */
+static uint32_t find_slot(const struct announced_workers *all, uint64_t serial)
+{
+    uint32_t low = 0, high = all->slot_count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (all->slots[middle].serial < serial)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+struct worker_entry *bi_worker_at_or_after(const struct core *core, uint64_t serial)
+{
+    const struct announced_workers *all = &core->workers;
+    for (uint32_t i = find_slot(all, serial); i < all->slot_count; i++)
+        if (all->slots[i].worker != 0)
+            return bi_pool_at(&all->entries, all->slots[i].worker);
+    return NULL;
+}
+
+static bool reserve_slot(struct core *core)
+{
+    struct announced_workers *all = &core->workers;
+    if (all->slot_count < all->slot_room)
+        return true;
+
+    uint32_t room = all->slot_room == 0 ? 16 : all->slot_room * 2;
+    struct worker_slot *slots =
+        bi_alloc_resize(&core->alloc, all->slots, (size_t)room * sizeof(*slots));
+    if (slots == NULL)
+        return false;
+    all->slots = slots;
+    all->slot_room = room;
+    return true;
+}
+
+/* Removes a worker from the array. The slots of those that have gone are removed together. */
+static void clear_slot(struct announced_workers *all, uint64_t serial)
+{
+    uint32_t at = find_slot(all, serial);
+    assert(at < all->slot_count && all->slots[at].serial == serial);
+    all->slots[at].worker = 0;
+    if (all->slot_count < 2 * all->count + 16)
+        return;
+
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < all->slot_count; i++)
+        if (all->slots[i].worker != 0)
+            all->slots[kept++] = all->slots[i];
+    all->slot_count = kept;
+}
+
+/* ---- workers ---- */
+
+struct worker_entry *bi_worker_find(const struct core *core, bide_slice name)
+{
+    const struct announced_workers *all = &core->workers;
+    uint64_t hash = hash_of(core, name);
+    uint32_t ref = bi_hash_table_first(&all->by_name, hash);
+    while (ref != 0) {
+        struct worker_entry *worker = bi_pool_at(&all->entries, ref);
+        if (worker->hash == hash && same(name, worker->name.data, worker->name.size))
+            return worker;
+        ref = worker->link;
+    }
+    return NULL;
+}
+
+void bi_worker_remove(struct core *core, struct worker_entry *worker)
+{
+    struct announced_workers *all = &core->workers;
+    assert(all->count > 0 && bi_pool_at(&all->entries, worker->self) == worker);
+
+    bi_timers_clear(&core->mono, &worker->timer);
+    bi_timers_unreserve(&core->mono);
+    bi_hash_table_remove(&all->by_name, &entries, &all->entries, worker->self);
+    all->count--;
+    clear_slot(all, worker->serial);
+
+    remove_topics(core, worker->data);
+    core->memory -= WORKER_COST + bide_buf_size(worker->data);
+    bide_buf_unref(worker->data);
+    bi_pool_free(&all->entries, worker->self);
+}
+
+void bi_fire_worker(struct core *core, struct timer *timer)
+{
+    bi_worker_remove(core, BI_TIMER_OWNER(timer, struct worker_entry, timer));
+}
+
+/* Creates a worker without an announcement. NULL when out of memory. */
+static struct worker_entry *create(struct core *core, bide_slice name)
+{
+    struct announced_workers *all = &core->workers;
+    uint32_t ref = 0;
+    if (!reserve_slot(core) || !bi_timers_reserve(&core->mono))
+        return NULL;
+    ref = bi_pool_alloc(&all->entries);
+    if (ref == 0) {
+        bi_timers_unreserve(&core->mono);
+        return NULL;
+    }
+
+    struct worker_entry *worker = bi_pool_at(&all->entries, ref);
+    *worker = (struct worker_entry){.self = ref, .name = name, .hash = hash_of(core, name)};
+    worker->serial = all->next_serial++;
+    bi_timer_init(&worker->timer, TIMER_WORKER, TIMER_CLASS_ANNOUNCEMENT, worker->serial);
+    bi_hash_table_insert(&all->by_name, &entries, &all->entries, ref);
+    all->slots[all->slot_count++] = (struct worker_slot){worker->serial, ref};
+    all->count++;
+    core->memory += WORKER_COST;
+    return worker;
+}
+
+int bi_worker_announce(struct core *core, bide_buf *data, int64_t until)
+{
+    struct announced_workers *all = &core->workers;
+    bide_slice name, list[BIDE_ANNOUNCED_TOPICS_MAX];
+    size_t count = topics_of(data, &name, list);
+    struct worker_entry *worker = bi_worker_find(core, name);
+    size_t old_size = worker == NULL ? 0 : bide_buf_size(worker->data);
+    size_t cost = bide_buf_size(data) + (worker == NULL ? WORKER_COST : 0) + count * TOPIC_COST;
+
+    if (worker == NULL && all->count >= BIDE_ANNOUNCED_MAX)
+        return BIDE_TOO_MANY_WAITERS;
+    /* A renewal that is no larger is accepted by a full queue, too. */
+    if ((worker == NULL || bide_buf_size(data) > old_size) && bi_core_is_full(core, cost))
+        return BIDE_EFULL;
+
+    /* The new topics first: those that stay are not removed and created again. */
+    if (!add_topics(core, list, count))
+        return BIDE_ENOMEM;
+    if (worker == NULL)
+        worker = create(core, name);
+    else
+        remove_topics(core, worker->data);
+    if (worker == NULL) {
+        while (count-- > 0)
+            remove_topic(core, list[count]);
+        return BIDE_ENOMEM;
+    }
+
+    core->memory += bide_buf_size(data);
+    core->memory -= old_size;
+    bide_buf_unref(worker->data);
+    worker->data = bide_buf_ref(data);
+    worker->name = name; /* the bytes of the old one have gone */
+    worker->announced = core->now.mono;
+    bi_timers_set(&core->mono, &worker->timer, until);
+    return BIDE_OK;
+}
+
+/* ---- ops ---- */
+
+static int announce(struct core *core, bide_op *op, bide_buf *data)
+{
+    int64_t ttl_ms = op->announce.ttl_ms;
+    if (ttl_ms != 0) {
+        int code = bi_worker_announce(core, data, core->now.mono + us_of(ttl_ms));
+        if (code == BIDE_TOO_MANY_WAITERS)
+            return bi_core_error(op, code, "announce: %u workers are announced, %d are allowed",
+                                 core->workers.count, BIDE_ANNOUNCED_MAX);
+        return bi_core_error_limit(core, op, code);
+    }
+
+    bide_slice name, list[BIDE_ANNOUNCED_TOPICS_MAX];
+    topics_of(data, &name, list);
+    struct worker_entry *worker = bi_worker_find(core, name);
+    if (worker != NULL)
+        bi_worker_remove(core, worker);
+    return BIDE_OK;
+}
+
+int bi_exec_announce(struct core *core, bide_op *op)
+{
+    bide_announce_args *args = &op->announce;
+    bide_buf *data = args->buf != NULL     ? bide_buf_ref(args->buf)
+                     : args->made_ != NULL ? bide_buf_ref(args->made_)
+                                           : bide_buf_new(args->worker.data, args->worker.size);
+
+    int code = data == NULL ? bi_core_error_code(op, BIDE_ENOMEM) : announce(core, op, data);
+    bide_buf_unref(data);
+    return code;
+}
+
+static void fill(const struct core *core, const struct worker_entry *worker, bide_announced *out)
+{
+    int64_t left = worker->timer.due - core->now.mono;
+    *out = (bide_announced){
+        .data = bide_buf_data(worker->data),
+        .data_size = bide_buf_size(worker->data),
+        .data_buf_ = bide_buf_ref(worker->data),
+        .announced_ms = ms_down(wall_of(core, worker->announced)),
+        .left_ms = left < 0 ? 0 : ms_up(left),
+    };
+}
+
+int bi_exec_workers(struct core *core, bide_op *op)
+{
+    bide_workers_args *args = &op->workers;
+    uint64_t serial = 0, bytes = 0;
+    size_t count = 0;
+
+    if (!bi_op_list_parse_cursor(args->cursor, 'a', &serial, 1))
+        return bi_core_error(op, BIDE_EINVAL, "workers: the cursor is not one that this call gave");
+
+    /* Serials only rise: a worker that is announced all the time is returned exactly once. */
+    const struct worker_entry *worker = bi_worker_at_or_after(core, serial);
+    for (; worker != NULL && count < args->worker_max; count++) {
+        uint64_t size = bide_buf_size(worker->data);
+        if (count > 0 && !bi_snapshot_fits_page(core, bytes, size))
+            break;
+        bytes += size;
+        fill(core, worker, &args->workers[count]);
+        worker = bi_worker_at_or_after(core, worker->serial + 1);
+    }
+
+    args->count = count;
+    core->work += count;
+    if (worker != NULL)
+        bi_op_list_format_cursor(args->cursor, 'a', &worker->serial, 1);
+    else
+        args->cursor[0] = 0;
+    return BIDE_OK;
+}

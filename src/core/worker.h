@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * worker - the workers that have announced themselves, until their announcements expire.
+ *
+ * An announcement is one immutable buffer (op/worker_info.h), which replies share. The core reads
+ * only its name and its topics; it counts the workers of each topic, so that the op why need not
+ * look at all of them.
+ *
+ * Ordering   Workers are listed by serial, which is the order of their first announcement.
+ * Failure    Only bi_worker_announce() can fail; the old announcement then stays.
+ * Storage    In memory only: workers announce themselves again after a restart.
+ * Cost       O(log n) in workers and timers, times the topics of the announcement. The array of all
+ *            has at most as many unused entries as used ones.
+ */
+#ifndef BI_WORKER_CORE_H
+#define BI_WORKER_CORE_H
+
+#include "core/hash_table.h"
+#include "core/timer.h"
+
+#include <bide/job.h>
+
+struct core;
+
+/* An announced worker. */
+struct worker_entry {
+    uint32_t self;
+    uint32_t link; /* in by_name */
+    uint64_t hash; /* of the name */
+    uint64_t serial;
+    bide_buf *data;
+    bide_slice name; /* within data */
+    int64_t announced;
+    struct timer timer;
+};
+
+/* A topic that announced workers serve; it need not exist. */
+struct worker_topic {
+    uint32_t self;
+    uint32_t link; /* in by_name of the topics */
+    uint64_t hash;
+    uint32_t workers;
+    uint8_t size;
+    char name[BIDE_TOPIC_MAX];
+};
+
+struct worker_slot {
+    uint64_t serial;
+    uint32_t worker; /* 0: it has gone */
+};
+
+struct announced_workers {
+    struct pool entries, topics;
+    struct hash_table by_name, by_topic;
+    struct worker_slot *slots; /* by serial */
+    uint32_t slot_count, slot_room;
+    uint32_t count; /* of workers */
+    uint64_t next_serial;
+};
+
+/* False when out of memory. */
+bool bi_workers_init(struct core *core);
+void bi_workers_done(struct core *core);
+
+/* Announces a worker until a time of the boot-time clock, or replaces its announcement. Takes a
+ * reference to data, which is valid. BIDE_OK, TOO_MANY_WAITERS, EFULL or ENOMEM. */
+int bi_worker_announce(struct core *core, bide_buf *data, int64_t until);
+
+/* The announcement with this name, or NULL. */
+struct worker_entry *bi_worker_find(const struct core *core, bide_slice name);
+void bi_worker_remove(struct core *core, struct worker_entry *worker);
+
+/* Returns the worker with this serial or the next larger one; NULL if there is none. */
+struct worker_entry *bi_worker_at_or_after(const struct core *core, uint64_t serial);
+
+/* The number of announced workers that serve a topic. */
+uint32_t bi_worker_count(const struct core *core, bide_slice topic);
+
+#endif
