@@ -78,11 +78,15 @@ static const bide_slice topic = {BIDE_SCHEDULE_TOPIC, sizeof(BIDE_SCHEDULE_TOPIC
 
 /* ---- ops ---- */
 
-/* bide_submit(), unless the queue is being closed. */
+/* bide_submit(), unless the queue is being closed. The queue of a server commits on request of its
+ * event loop, which does not know of these ops: without the request they would wait for the next
+ * client. */
 static int submit(struct bide_scheduler *scheduler, bide_op *const *list, size_t count)
 {
     pthread_mutex_lock(&scheduler->lock);
     int pending = scheduler->abandoned ? BIDE_CLOSED : bide_submit(scheduler->queue, list, count);
+    if (!scheduler->abandoned && scheduler->patient)
+        bi_queue_commit(scheduler->queue, false);
     pthread_mutex_unlock(&scheduler->lock);
     return pending;
 }

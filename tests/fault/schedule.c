@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* schedule.c - schedules while the disk fails: no moment is lost, and none has two jobs. */
 #include "fault.h"
+#include "local_server.h"
 #include "vfs.h"
+
+#include "schedule/scheduler.h"
 
 #include <bide/schedule.h>
 #include <errno.h>
@@ -10,6 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #define SECOND   INT64_C(1000)
 #define MOMENTS  30
@@ -120,9 +124,50 @@ static void full_disk_delays_moments_and_loses_none(void)
     OK(bide_close(queue));
 }
 
+#ifdef FAULT_SERVER
+static uint64_t ready_ticks(bide *queue)
+{
+    bide_topic_stats stats;
+    return bide_topic_get_stats(queue, "ticks", &stats) == BIDE_OK ? stats.jobs.ready : 0;
+}
+
+/* The event loop of a server commits what it has submitted itself. The steps of a schedule, of which
+ * each waits for the commit of the one before it, do not wait for clients. */
+static void steps_at_an_idle_server_do_not_wait_for_clients(void)
+{
+    enum { JOBS = 400, BODY = 60000 };
+    static char text[BODY + 400];
+    struct local_server local_server;
+    bide_put_options options = BIDE_PUT_OPTIONS_INIT;
+    bide_scheduler *scheduler;
+    int64_t end_ms = wall_ms() / SECOND * SECOND;
+    vfs_install();
+    vfs_skip_syncs(true);
+    serve_begin(&local_server, "");
+    int fd = serve_connect(&local_server);
+    serve_send(fd, "put 0 0 100 1\r\nx\r\n"); /* from now on commits are on request */
+    serve_expect(fd, "INSERTED");
+    options.key = slice_of("tick");
+    int size = snprintf(text, sizeof text,
+                        "{\"name\":\"tick\",\"when\":\"every 1s\",\"topic\":\"ticks\","
+                        "\"misfire\":\"all\",\"misfire_max\":1000,\"next_at_ms\":%lld,"
+                        "\"end_at_ms\":%lld,\"body\":\"%0*d\"}",
+                        (long long)(end_ms - JOBS * SECOND), (long long)end_ms, BODY, 0);
+    OK(bide_put(local_server.queue, BIDE_SCHEDULE_TOPIC, text, (size_t)size, &options, NULL));
+    OK(bi_scheduler_start(local_server.queue, true, &scheduler));
+    UNTIL(ready_ticks(local_server.queue) == JOBS);
+    close(fd);
+    OK(bide_scheduler_stop(scheduler));
+    serve_end(&local_server);
+}
+#endif
+
 static const struct test tests[] = {
     TEST(each_moment_has_one_job_although_commits_fail),
     TEST(full_disk_delays_moments_and_loses_none),
+#ifdef FAULT_SERVER
+    TEST(steps_at_an_idle_server_do_not_wait_for_clients),
+#endif
 };
 
 const struct theme schedule_fault_theme = {"schedule", tests, COUNT(tests)};
