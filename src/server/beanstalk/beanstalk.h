@@ -152,6 +152,7 @@ struct request {
     bool finished;    /* completed; the reply is not written yet */
     bool early;       /* completed before it reached the head of the pipeline */
     bool blocking;    /* no command behind it executes */
+    bool has_steps;   /* its reply may submit another op */
     bool speculative; /* a reserve without a wait, still in the batch */
     bool extended;    /* error replies use the words of the extensions */
     bool leased;      /* the client named the token of the lease */

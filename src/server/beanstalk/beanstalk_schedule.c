@@ -140,6 +140,7 @@ static const char *begin(struct request *request, const struct command *command,
     request->extra = own;
     request->free_extra = free_request;
     request->reply = reply_call;
+    request->has_steps = true;
     bi_schedule_call_begin(&own->call, kind, name, wanted, &request->op);
     return NULL;
 }

@@ -52,6 +52,7 @@ struct request *bi_request_new(struct beanstalk *beanstalk, struct beanstalk_con
     request->reply = reply;
     request->write = NULL;
     request->finished = request->early = request->blocking = request->speculative = false;
+    request->has_steps = false;
     request->extended = request->leased = request->waited = false;
     request->applied = false;
     request->cancel_reason = CANCEL_NONE;
@@ -325,7 +326,8 @@ static void on_pending(struct server_op *server_op)
     struct request *request = (struct request *)(void *)server_op;
 
     end_speculation(request);
-    if (request->op.applied)
+    /* Later commands see the effect of all ops of a request, so they wait for the last one. */
+    if (request->op.applied && !request->has_steps)
         unblock(request);
 
     /* An op that waits for an event is not a change that waits for a commit. */
