@@ -127,6 +127,7 @@ static struct {
     bide_check_report report;
     bide_announced workers[ROOM];
     bide_explanation why;
+    bide_topic_policy policies[2];
     char cursor[BIDE_CURSOR_SIZE];
 } place;
 
@@ -159,6 +160,9 @@ static void run_request(bide_op *op, bide_op_kind kind)
         op->workers = (bide_workers_args){place.cursor, place.workers, ROOM, 0};
     else if (kind == BIDE_OP_WHY)
         op->why.why = &place.why;
+    else if (kind == BIDE_OP_TOPIC_GET)
+        op->topic_get =
+            (bide_topic_get_args){.policy = &place.policies[0], .in_force = &place.policies[1]};
     else if (kind == BIDE_OP_STATS)
         op->stats.stats = &place.stats;
     else if (kind == BIDE_OP_TOPIC_STATS)

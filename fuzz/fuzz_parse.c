@@ -38,16 +38,22 @@ static bool is_kept_or_duration(int64_t ms)
     return ms == BIDE_KEEP || is_duration(ms);
 }
 
+/* "none" excludes the default of the topic. */
+static bool is_none_or_duration(int64_t ms)
+{
+    return ms == BIDE_NO_DEFAULT || is_duration(ms);
+}
+
 static void look_at_put(const struct command *command)
 {
     const bide_put_options *put = &command->put;
     must(put->size == sizeof(*put));
     must(is_duration(put->delay_ms) && is_duration(put->ttr_ms) && put->ttr_ms >= 1);
-    must(is_duration(command->expires_ms) && is_duration(put->retain_ms));
-    must(is_duration(put->backoff_base_ms) && is_duration(put->backoff_max_ms));
+    must(is_none_or_duration(command->expires_ms) && is_none_or_duration(put->retain_ms));
+    must(is_none_or_duration(put->backoff_base_ms) && is_none_or_duration(put->backoff_max_ms));
     must(put->run_at_ms >= 0 && put->run_at_ms <= BIDE_TIMESTAMP_MAX_MS);
     must(put->run_at_ms == 0 || put->delay_ms == 0);
-    must(put->max_retries >= BIDE_NO_RETRY_LIMIT);
+    must(put->max_retries >= BIDE_NO_DEFAULT);
     must(put->key.size <= BIDE_KEY_MAX);
     must(put->key.size == 0 || lies_in(put->key, command->text, sizeof(command->text)));
 }
@@ -105,7 +111,7 @@ static void look_at(const struct command *command, const char *line, size_t size
     enum verb verb = command->verb;
     must(verb < VERB_COUNT && verb != VERB_LEASE && command->counted);
     must(command->wants_body == IS_ONE_OF(verb, VERB_PUT, VERB_PUT_MANY, VERB_FINISH_AND_PUT,
-                                          VERB_DONE, VERB_FAIL, VERB_CALL));
+                                          VERB_DONE, VERB_FAIL, VERB_CALL, VERB_SCHEDULE_SET));
     must(!command->leased ||
          (command->token != 0 && IS_ONE_OF(verb, VERB_DELETE, VERB_RELEASE, VERB_BURY, VERB_TOUCH,
                                            VERB_DONE, VERB_FAIL, VERB_FINISH_AND_PUT)));

@@ -264,6 +264,7 @@ static void explain_job(struct core *core, const struct job *job, bide_explanati
         why->reason = explain_ready(core, job, why);
         return;
     }
+    assert(states[job->state].explain != NULL);
     why->reason = states[job->state].reason;
     states[job->state].explain(core, job, why);
 }

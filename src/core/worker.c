@@ -343,9 +343,12 @@ static int announce(struct core *core, bide_op *op, bide_buf *data)
 int bi_exec_announce(struct core *core, bide_op *op)
 {
     bide_announce_args *args = &op->announce;
-    bide_buf *data = args->buf != NULL     ? bide_buf_ref(args->buf)
-                     : args->made_ != NULL ? bide_buf_ref(args->made_)
-                                           : bide_buf_new(args->worker.data, args->worker.size);
+    /* Takes over the copy that was made for the queue: nothing else frees it after a success. */
+    bide_buf *data = args->buf != NULL ? bide_buf_ref(args->buf) : args->made_;
+    if (args->buf == NULL)
+        args->made_ = NULL;
+    if (data == NULL)
+        data = bide_buf_new(args->worker.data, args->worker.size);
 
     int code = data == NULL ? bi_core_error_code(op, BIDE_ENOMEM) : announce(core, op, data);
     bide_buf_unref(data);

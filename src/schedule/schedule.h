@@ -123,8 +123,9 @@ enum schedule_call_kind {
 struct schedule_call {
     enum schedule_call_kind kind;
     char name[BIDE_SCHEDULE_NAME_MAX + 1];
-    struct schedule *wanted; /* set: owned */
-    struct schedule *found;  /* as it is stored, and then as it will be */
+    struct schedule *wanted;   /* set: owned */
+    bide_schedule_state state; /* set: of the caller; each try inherits anew */
+    struct schedule *found;    /* as it is stored, and then as it will be */
     bide_job job;
     int stage;
     unsigned tries;

@@ -108,6 +108,7 @@ static bool begin_delete(struct schedule_call *call, bide_op *op)
 static bool begin_put(struct schedule_call *call, bide_op *op)
 {
     bide_schedule *def = &call->wanted->def;
+    def->state = call->state;
     def->next_at_ms = def->last_at_ms = 0;
     def->made = 0;
     if (!describe_self(call, call->wanted))
@@ -138,6 +139,7 @@ static bool is_stored(const struct schedule *wanted, const struct schedule *foun
 
 static bool set(struct schedule_call *call, bide_op *op)
 {
+    call->wanted->def.state = call->state;
     bi_schedule_inherit(call->wanted, call->found, queue_time(call));
     if (!is_stored(call->wanted, call->found))
         return begin_step(call, call->wanted, 1, op);
@@ -273,6 +275,9 @@ void bi_schedule_call_begin(struct schedule_call *call, enum schedule_call_kind 
     memset(call, 0, sizeof(*call));
     call->kind = kind;
     call->wanted = wanted;
+    if (wanted != NULL)
+        call->state =
+            wanted->def.state == BIDE_SCHEDULE_PAUSED ? BIDE_SCHEDULE_PAUSED : BIDE_SCHEDULE_ACTIVE;
     snprintf(call->name, sizeof(call->name), "%s", wanted != NULL ? wanted->def.name : name);
     begin_find(call, op);
 }

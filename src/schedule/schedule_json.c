@@ -468,6 +468,11 @@ int bi_schedule_copy(const bide_schedule *given, struct schedule **out, char *er
                                  : "conflict must be 0 in the options of a schedule; set overlap");
         return BIDE_EINVAL;
     }
+    if ((def.body.data == NULL && def.body.size > 0) ||
+        (options.key.data == NULL && options.key.size > 0)) {
+        bi_errmsg_set(error, "the body or the key is NULL and has a size");
+        return BIDE_EINVAL;
+    }
     if (!is_text(def.name) || !is_text(def.when) || !is_text(def.zone) || !is_text(def.topic)) {
         bi_errmsg_set(error, "name, when, zone and topic must be UTF-8");
         return BIDE_EINVAL;
@@ -479,6 +484,31 @@ int bi_schedule_copy(const bide_schedule *given, struct schedule **out, char *er
     if (code == BIDE_OK && def.state == BIDE_SCHEDULE_PAUSED)
         (*out)->def.state = BIDE_SCHEDULE_PAUSED;
     return code;
+}
+
+/* Sets the problem. The text may have any bytes, and is shown as JSON, which must be UTF-8. */
+static void copy_problem(struct schedule *schedule, const char *text, size_t size)
+{
+    const unsigned char *bytes = (const unsigned char *)text;
+    size_t used = 0;
+
+    for (size_t at = 0; at < size;) {
+        size_t length = bi_text_utf8_size(bytes + at, size - at);
+        bool valid = length > 0 && bytes[at] >= ' ';
+        if (length == 0)
+            length = 1;
+        if (used + length >= sizeof(schedule->problem))
+            break;
+        if (valid)
+            memcpy(schedule->problem + used, text + at, length);
+        else
+            schedule->problem[used] = '?';
+        used += valid ? length : 1;
+        at += length;
+    }
+
+    schedule->problem[used] = 0;
+    schedule->def.problem = schedule->problem;
 }
 
 /* A schedule whose definition cannot be decoded: its name is the key of the job. */
@@ -495,8 +525,7 @@ static struct schedule *new_damaged(const bide_job *job, const char *reason)
     schedule->json = name;
     schedule->def.name = json_string_value(schedule->json);
     schedule->def.state = BIDE_SCHEDULE_DAMAGED;
-    bi_text_copy(schedule->problem, reason);
-    schedule->def.problem = schedule->problem;
+    copy_problem(schedule, reason, strlen(reason));
     return schedule;
 }
 
@@ -506,11 +535,8 @@ static void set_problem(struct schedule *schedule, const bide_job *job)
     schedule->def.problem = NULL;
     if (job->state == BIDE_STATE_BURIED)
         schedule->def.state = BIDE_SCHEDULE_DAMAGED;
-    if (job->last_error_size == 0)
-        return;
-    snprintf(schedule->problem, sizeof(schedule->problem), "%.*s", (int)job->last_error_size,
-             job->last_error);
-    schedule->def.problem = schedule->problem;
+    if (job->last_error_size > 0)
+        copy_problem(schedule, job->last_error, job->last_error_size);
 }
 
 int bi_schedule_of_job(const bide_job *job, struct schedule **out, char *error)

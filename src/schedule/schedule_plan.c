@@ -275,6 +275,9 @@ void bi_schedule_describe_self(const struct schedule *schedule, const char *text
     options->ttr_ms = SELF_TTR_MS;
     options->backoff_base_ms = SELF_BACKOFF_MS;
     options->backoff_max_ms = SELF_BACKOFF_MAX_MS;
+    /* The defaults of the topic, if it has a policy, are not for these jobs. */
+    options->max_retries = BIDE_NO_DEFAULT;
+    options->expires_at_ms = options->retain_ms = BIDE_NO_DEFAULT;
     /* One without a next moment sleeps until the end of time; a new one is planned at once. */
     options->run_at_ms = def->next_at_ms != 0 ? def->next_at_ms
                          : unplanned          ? 0

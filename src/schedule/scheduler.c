@@ -222,11 +222,25 @@ static void end_last(struct turn *turn)
     if (code != BIDE_OK || turn->holder.state == BIDE_STATE_DONE)
         return;
 
-    uint64_t id = turn->holder.id;
+    /* If the lease was lost before the find, the job that was found may be the one that another
+     * scheduler has put for this moment. So the lease is proven before the cancel. */
     if (turn->schedule->def.overlap == BIDE_OVERLAP_SKIP)
         turn->plan.count = 0;
     else
-        begin_op(turn, BIDE_OP_CANCEL)->lease = (bide_lease_args){.id = id};
+        begin_op(turn, BIDE_OP_TOUCH)->touch = (bide_touch_item){
+            .id = turn->job->id, .token = turn->job->token, .extend_ms = BIDE_KEEP};
+}
+
+static void begin_cancel(struct turn *turn)
+{
+    int code = turn->op.status;
+    if (turn->op.kind == BIDE_OP_NONE)
+        return;
+    turn->op.kind = BIDE_OP_NONE;
+    if (code == BIDE_OK || code == BIDE_CANCEL_WANTED)
+        begin_op(turn, BIDE_OP_CANCEL)->lease = (bide_lease_args){.id = turn->holder.id};
+    else
+        fail_turn(turn, code, turn->op.error);
 }
 
 static void after_cancel(struct turn *turn)
@@ -344,6 +358,9 @@ static void take_turns(struct bide_scheduler *scheduler, size_t count)
     run_stage(scheduler, count);
     for (size_t i = 0; i < count; i++)
         end_last(&turns[i]);
+    run_stage(scheduler, count);
+    for (size_t i = 0; i < count; i++)
+        begin_cancel(&turns[i]);
     run_stage(scheduler, count);
     for (size_t i = 0; i < count; i++) {
         after_cancel(&turns[i]);

@@ -124,7 +124,9 @@ void bi_announcer_complete(struct background *background)
 
     bide_buf_unref(op->announce.buf);
     op->announce.buf = NULL;
-    background->announced = op->status == BIDE_OK && op->announce.ttl_ms > 0;
+    /* A renewal that fails leaves the earlier announcement. */
+    if (op->status == BIDE_OK)
+        background->announced = op->announce.ttl_ms > 0;
     if (op->status == BIDE_ENOTSUP)
         background->announce_at = NEVER;
 }

@@ -246,7 +246,6 @@ static void policies_are_restored(void)
     OK(bide_topic_set(queue, cleared, &changes));
     put(queue, a, "1");
     put(queue, a, "2");
-    take(queue, a);
     for (int round = 0; round < 3; round++) {
         queue = reopen(queue, "");
         EQ(policy_of(queue, a).max_retries, 0);
@@ -254,8 +253,12 @@ static void policies_are_restored(void)
         EQ(policy_of(queue, paused).concurrency, 1);
         CHECK(topic_of(queue, paused).paused);
         CHECK(!topic_exists(queue, cleared));
-        take(queue, a); /* the reservation of the last round has ended with its process */
+        bide_job job;
+        OK(bide_reserve(queue, a, 10000, &job));
         nothing_ready(queue, a);
+        /* A server may keep the lease over its restart. */
+        OK(bide_give_back(queue, job.id, job.token));
+        bide_job_clear(&job);
     }
     OK(bide_resume(queue, paused));
     queue = reopen(queue, "");

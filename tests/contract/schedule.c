@@ -633,6 +633,42 @@ static void damaged_definition_is_buried_and_stops_no_other(void)
     stop(scheduler);
 }
 
+/* Its reply is JSON, which must be UTF-8. */
+static void problem_of_a_damaged_schedule_is_text(void)
+{
+    bide *queue = open_schedules();
+    bide_put_options options = BIDE_PUT_OPTIONS_INIT;
+    bide_schedule *out = NULL;
+    char definition[200] = "{\"name\":\"h\",\"a";
+    options.key = slice("h");
+    for (int i = 0; i < 50; i++)
+        strcat(definition, "\u00e9");
+    strcat(definition, "\":1}");
+    put_as(queue, BIDE_SCHEDULE_TOPIC, definition, &options);
+    OK(bide_schedule_get(queue, "h", &out));
+    EQ(out->state, BIDE_SCHEDULE_DAMAGED);
+    const unsigned char *problem = (const unsigned char *)out->problem;
+    CHECK(strstr(out->problem, "unknown name") != NULL);
+    /* Each of these characters has two bytes. */
+    for (; *problem != 0; problem += *problem < 0x80 ? 1 : 2)
+        CHECK(*problem < 0x80 || (*problem == 0xc3 && problem[1] == 0xa9));
+    bide_schedule_free(out);
+}
+
+static void policy_of_the_topic_is_not_for_schedules(void)
+{
+    bide *queue = open_schedules();
+    bide_topic_policy policy = BIDE_TOPIC_POLICY_INIT;
+    policy.expires_in_ms = 1;
+    policy.max_retries = 0;
+    OK(bide_topic_set(queue, BIDE_SCHEDULE_TOPIC, &policy));
+    bide_schedule wanted = daily("report", fresh_topic("a"));
+    set(queue, &wanted);
+    const bide_job *job = stat_job(queue, got(queue, "report").id);
+    EQ(job->expires_at_ms, 0);
+    EQ(job->max_retries, BIDE_NO_RETRY_LIMIT);
+}
+
 static void kicked_schedule_waits_for_its_moment(void)
 {
     bide *queue = open_schedules();
@@ -732,6 +768,8 @@ static const struct test tests[] = {
     TEST(run_puts_a_job_now_and_keeps_the_next_moment),
     TEST(run_is_refused_while_the_key_is_held),
     TEST(damaged_definition_is_buried_and_stops_no_other),
+    TEST(problem_of_a_damaged_schedule_is_text),
+    TEST(policy_of_the_topic_is_not_for_schedules),
     TEST(kicked_schedule_waits_for_its_moment),
     TEST(set_waits_while_a_scheduler_holds_the_schedule),
     TEST(moments_wait_while_the_queue_is_draining),

@@ -379,6 +379,15 @@ static void malformed_bytes_are_rejected(void)
         else
             break;
     }
+    /* The queue takes the copy of a valid one: a leak check finds it otherwise. */
+    struct waiter *announced = new_op(BIDE_OP_ANNOUNCE, new_cq());
+    announced->op.announce = (bide_announce_args){.worker = {bytes, size}, .ttl_ms = 60000};
+    submit_code(queue, announced, BIDE_OK);
+    CHECK(announced->op.announce.made_ == NULL);
+    struct waiter *removed = new_op(BIDE_OP_ANNOUNCE, new_cq());
+    removed->op.announce = (bide_announce_args){.worker = {bytes, size}};
+    submit_code(queue, removed, BIDE_OK);
+    CHECK(removed->op.announce.made_ == NULL);
     bide_worker_info got;
     for (size_t cut = 0; cut < size; cut++)
         CHECK(!bide_worker_decode(bytes, cut, &got, seen[0].topics, seen[0].jobs));
