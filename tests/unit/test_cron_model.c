@@ -15,6 +15,18 @@
 #include <string.h>
 #include <time.h>
 
+/* A sanitizer makes the walk ten times slower, and is not there to compare moments. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define SANITIZED 1
+#endif
+#endif
+#ifndef SANITIZED
+#define SANITIZED 0
+#endif
+
 static bool full;
 
 /* Ten years of each zone, and the one that is always compared; 0: none. */
@@ -208,6 +220,8 @@ static void moments_are_those_of_the_naive_model(void **state)
         struct timezone_rules *zone = open_zone(span->zone);
         int64_t from = minute_of_year(full ? span->first_year : span->year);
         int64_t to = minute_of_year(full ? span->first_year + 10 : span->year + 1);
+        if (SANITIZED && !full)
+            to = from + (to - from) / 8;
         uint64_t total = 0;
 
         set_zone(span->zone);
@@ -291,7 +305,7 @@ static void random_expressions_agree_around_clock_changes(void **state)
         struct timezone_rules *zone = open_zone(zones[i]);
         int64_t at_s = minute_of_year(2010 + draw(8)) * 60;
         set_zone(zones[i]);
-        for (int change = 0; change < (full ? 60 : 6); change++) {
+        for (int change = 0; change < (full ? 60 : SANITIZED ? 1 : 6); change++) {
             struct timezone_period period = bi_timezone_period(zone, at_s);
             if (period.end_s == INT64_MAX)
                 break;
@@ -374,7 +388,7 @@ static void random_days_agree(void **state)
 {
     (void)state;
     struct timezone_rules *zone = open_zone("UTC");
-    for (int i = 0; i < (full ? 20000 : 500); i++) {
+    for (int i = 0; i < (full ? 20000 : SANITIZED ? 50 : 500); i++) {
         char text[160];
         struct pair pair;
         draw_days(text, sizeof(text));

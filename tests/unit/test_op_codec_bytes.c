@@ -97,8 +97,10 @@ static void truncated_results_are_rejected_or_defaulted(void **state)
             refused += code == BIDE_EINVAL;
             if (code == BIDE_OK)
                 end_answer(&op);
-            for (size_t i = 0; i < LIST_MAX; i++)
+            for (size_t i = 0; i < LIST_MAX; i++) {
                 bide_job_clear(&world.jobs[i]);
+                bide_announced_clear(&world.workers[i]);
+            }
             op = asked;
         }
         bi_op_codec_free_op(&call);
