@@ -13,9 +13,9 @@
 
 static bool init_parts(struct core *core, const struct bi_core_options *options)
 {
-    bi_pool_init(&core->jobs, core->alloc, sizeof(struct job), 9);
-    bi_pool_init(&core->exts, core->alloc, sizeof(struct job_ext), 6);
-    bi_pool_init(&core->topics, core->alloc, sizeof(struct topic), 5);
+    bi_pool_init(&core->jobs, core->alloc, sizeof(struct job), JOB_SHIFT);
+    bi_pool_init(&core->exts, core->alloc, sizeof(struct job_ext), EXT_SHIFT);
+    bi_pool_init(&core->topics, core->alloc, sizeof(struct topic), TOPIC_SHIFT);
 
     bi_timers_init(&core->mono, core->alloc);
     bi_timers_init(&core->wall, core->alloc);
@@ -415,9 +415,8 @@ static void fire_next(struct core *core)
         timer_handlers[timer->kind](core, timer);
 }
 
-bool bi_core_tick(struct core *core, struct bi_now now, unsigned budget)
+static bool fire_due(struct core *core, unsigned budget)
 {
-    begin_step(core, now);
     for (uint64_t work = core->work; is_due(core);) {
         if (budget-- == 0 || core->work - work >= STEP_WORK)
             return true;
@@ -431,6 +430,14 @@ bool bi_core_tick(struct core *core, struct bi_now now, unsigned budget)
         if (core->unserved)
             return true;
     }
+    return false;
+}
+
+bool bi_core_tick(struct core *core, struct bi_now now, unsigned budget)
+{
+    begin_step(core, now);
+    if (is_due(core) && fire_due(core, budget))
+        return true;
 
     /* Keep the turn between the slices of one tick only. */
     core->mono_turn = false;

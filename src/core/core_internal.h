@@ -188,24 +188,42 @@ struct core {
     uint64_t memory;
 };
 
+/* The slabs of these pools have 1 << shift items. */
+enum { JOB_SHIFT = 9, EXT_SHIFT = 6, TOPIC_SHIFT = 5 };
+
+static inline struct job *job_in(const struct pool *jobs, uint32_t ref)
+{
+    return bi_pool_at_sized(jobs, ref, sizeof(struct job), JOB_SHIFT);
+}
+
+static inline struct job_ext *ext_in(const struct pool *exts, uint32_t ref)
+{
+    return bi_pool_at_sized(exts, ref, sizeof(struct job_ext), EXT_SHIFT);
+}
+
+static inline struct topic *topic_in(const struct pool *topics, uint32_t ref)
+{
+    return bi_pool_at_sized(topics, ref, sizeof(struct topic), TOPIC_SHIFT);
+}
+
 static inline struct job *job_at(const struct core *core, uint32_t ref)
 {
-    return ref == 0 ? NULL : bi_pool_at(&core->jobs, ref);
+    return ref == 0 ? NULL : job_in(&core->jobs, ref);
 }
 
 static inline struct job_ext *ext_of(const struct core *core, const struct job *job)
 {
-    return job->ext == 0 ? NULL : bi_pool_at(&core->exts, job->ext);
+    return job->ext == 0 ? NULL : ext_in(&core->exts, job->ext);
 }
 
 static inline struct topic *topic_at(const struct core *core, uint32_t ref)
 {
-    return ref == 0 ? NULL : bi_pool_at(&core->topics, ref);
+    return ref == 0 ? NULL : topic_in(&core->topics, ref);
 }
 
 static inline struct topic *topic_of(const struct core *core, const struct job *job)
 {
-    return bi_pool_at(&core->topics, job->topic);
+    return topic_in(&core->topics, job->topic);
 }
 
 /* The most jobs, apart from results, that a topic may have, by its policy or else by

@@ -12,12 +12,12 @@ static uint64_t id_hash(const void *ctx, uint32_t ref)
 {
     const struct core *core =
         (const struct core *)(const void *)((const char *)ctx - offsetof(struct core, jobs));
-    return bi_core_id_hash(core, ((const struct job *)bi_pool_at(ctx, ref))->id);
+    return bi_core_id_hash(core, job_in(ctx, ref)->id);
 }
 
 static uint32_t *id_link(const void *ctx, uint32_t ref)
 {
-    return &((struct job *)bi_pool_at(ctx, ref))->link;
+    return &job_in(ctx, ref)->link;
 }
 
 static const struct hash_table_ops ids = {id_hash, id_link,
@@ -25,12 +25,12 @@ static const struct hash_table_ops ids = {id_hash, id_link,
 
 static uint64_t key_hash(const void *ctx, uint32_t ref)
 {
-    return ((const struct job_ext *)bi_pool_at(ctx, ref))->key_hash;
+    return ext_in(ctx, ref)->key_hash;
 }
 
 static uint32_t *key_link(const void *ctx, uint32_t ref)
 {
-    return &((struct job_ext *)bi_pool_at(ctx, ref))->link;
+    return &ext_in(ctx, ref)->link;
 }
 
 static const struct hash_table_ops keys = {key_hash, key_link, 0};
@@ -39,7 +39,7 @@ struct job *bi_job_lookup(const struct core *core, uint64_t id)
 {
     uint32_t ref = bi_hash_table_first(&core->by_id, bi_core_id_hash(core, id));
     while (ref != 0) {
-        struct job *job = bi_pool_at(&core->jobs, ref);
+        struct job *job = job_in(&core->jobs, ref);
         if (job->id == id)
             return job;
         ref = job->link;
@@ -61,7 +61,7 @@ void bi_job_prefetch(const struct core *core, const bide_op *next, const bide_op
         return;
     uint32_t ref = bi_hash_table_first(&core->by_id, bi_core_id_hash(core, next->lease.id));
     if (ref != 0)
-        bi_prefetch(bi_pool_at(&core->jobs, ref), sizeof(struct job));
+        bi_prefetch(job_in(&core->jobs, ref), sizeof(struct job));
 }
 
 struct job *bi_job_find(struct core *core, uint64_t id)
@@ -88,7 +88,7 @@ struct job *bi_job_find_by_key(const struct core *core, const struct topic *topi
 
     uint32_t ref = bi_hash_table_first(&core->by_key, hash);
     while (ref != 0) {
-        const struct job_ext *ext = bi_pool_at(&core->exts, ref);
+        const struct job_ext *ext = ext_in(&core->exts, ref);
         struct job *job = job_at(core, ext->job);
         if (ext->key_hash == hash && job->topic == topic->self &&
             bide_buf_size(ext->key) == key.size &&
@@ -152,7 +152,7 @@ struct job *bi_job_new(struct core *core, uint32_t topic, uint64_t id)
         return NULL;
     }
 
-    struct job *job = bi_pool_at(&core->jobs, ref);
+    struct job *job = job_in(&core->jobs, ref);
     memset(job, 0, sizeof(*job));
     job->self = ref;
     job->id = id;
@@ -268,7 +268,7 @@ struct job_ext *bi_job_ensure_ext(struct core *core, struct job *job)
         return NULL;
     }
 
-    struct job_ext *ext = bi_pool_at(&core->exts, ref);
+    struct job_ext *ext = ext_in(&core->exts, ref);
     bi_job_ext_reset(ext, job);
     ext->self = ref;
     ext->job = job->self;
@@ -525,9 +525,9 @@ BI_PREFETCH_FN void prefetch_next(const struct core *core, const struct topic *t
         return;
 
     uint32_t second = heap->entries[ready_heap_least_child(heap, 0)].job;
-    bi_prefetch(bi_pool_at(&core->jobs, second), sizeof(struct job));
+    bi_prefetch(job_in(&core->jobs, second), sizeof(struct job));
 
-    const struct job *top = bi_pool_at(&core->jobs, heap->entries[0].job);
+    const struct job *top = job_in(&core->jobs, heap->entries[0].job);
     if (top->body != NULL)
         bi_prefetch(top->body, 1);
     if (top->prev != 0)

@@ -220,10 +220,24 @@ static bool take_best(struct core *core, const struct topic *topic, bide_reserve
     return true;
 }
 
-size_t bi_op_reserve_take(struct core *core, bide_reserve_args *args, bide_buf *holder,
-                          const struct waiter_link *links, size_t link_count)
+/* Reserves from the topic of a call that names one, where no strategy has a choice. */
+static size_t take_from_one(struct core *core, bide_reserve_args *args, bide_buf *holder,
+                            struct topic *topic)
 {
-    assert(args->job_max > 0);
+    size_t count = 0;
+    uint64_t bytes = 0;
+
+    core->work++;
+    while (count < args->job_max && topic != NULL && bi_topic_is_open(topic) &&
+           take_best(core, topic, args, holder, &count, &bytes))
+        if (args->strategy == BIDE_FAIR)
+            topic->fair_turn = core->next_turn++;
+    return count;
+}
+
+static size_t take_from_many(struct core *core, bide_reserve_args *args, bide_buf *holder,
+                             const struct waiter_link *links, size_t link_count)
+{
     struct choices choices = {.strategy = args->strategy};
     size_t count = 0;
     uint64_t bytes = 0;
@@ -237,16 +251,14 @@ size_t bi_op_reserve_take(struct core *core, bide_reserve_args *args, bide_buf *
         if (choice == NULL)
             break;
 
-        size_t count_before = count;
-        bool taken = take_best(core, choice->topic, args, holder, &count, &bytes);
-        /* A draw that grants no job leaves the generator unchanged: later results depend only on
-         * the jobs that were granted. */
-        if (count == count_before)
+        if (!take_best(core, choice->topic, args, holder, &count, &bytes)) {
+            /* A draw that grants no job leaves the generator unchanged: later results depend only
+             * on the jobs that were granted. */
             core->random = before;
-        if (!taken)
             break;
+        }
 
-        if (count > count_before && args->strategy == BIDE_FAIR)
+        if (args->strategy == BIDE_FAIR)
             choice->topic->fair_turn = core->next_turn++;
         /* The choices are freed after the last job: no refresh needed. */
         if (count < args->job_max)
@@ -255,6 +267,16 @@ size_t bi_op_reserve_take(struct core *core, bide_reserve_args *args, bide_buf *
 
     if (choices.all != choices.few)
         bi_alloc_free(&core->alloc, choices.all);
+    return count;
+}
+
+size_t bi_op_reserve_take(struct core *core, bide_reserve_args *args, bide_buf *holder,
+                          const struct waiter_link *links, size_t link_count)
+{
+    assert(args->job_max > 0 && link_count > 0);
+    size_t count = link_count == 1 ? take_from_one(core, args, holder, links[0].topic)
+                                   : take_from_many(core, args, holder, links, link_count);
+
     core->work += count * TAKE_WORK;
     /* Without a job the arguments stay unchanged: the op fails or waits. */
     if (count > 0)

@@ -10,6 +10,7 @@ void bi_timers_init(struct timers *timers, struct bi_alloc alloc)
 {
     memset(timers, 0, sizeof(*timers));
     timers->alloc = alloc;
+    timers->next = INT64_MAX;
 }
 
 bool bi_timers_use_wheel(struct timers *timers, int64_t tick, uint32_t slots, int64_t origin)
@@ -35,26 +36,24 @@ void bi_timers_done(struct timers *timers)
     timers->wheel = NULL;
 }
 
-bool bi_timers_reserve(struct timers *timers)
-{
-    if (!timer_heap_reserve(&timers->heap, &timers->alloc, timers->owners + 1))
-        return false;
-    timers->owners++;
-    return true;
-}
-
-void bi_timers_unreserve(struct timers *timers)
-{
-    assert(timers->owners > 0);
-    timers->owners--;
-    timer_heap_trim(&timers->heap, &timers->alloc, timers->owners);
-}
-
 void bi_timer_init(struct timer *timer, uint8_t kind, enum timer_class class, uint64_t id)
 {
     memset(timer, 0, sizeof(*timer));
     timer->kind = kind;
     timer->order = (uint64_t) class << CLASS_SHIFT | id;
+}
+
+/* Called after every change of the heap or the ring. */
+static void update_next(struct timers *timers)
+{
+    const struct wheel *wheel = timers->wheel;
+
+    if (timers->heap.count > 0)
+        timers->next = timers->heap.entries[0].due;
+    else if (wheel != NULL && wheel->count > 0)
+        timers->next = wheel->origin + (wheel->ticks + 1) * wheel->tick;
+    else
+        timers->next = INT64_MAX;
 }
 
 static void push(struct timers *timers, struct timer *timer)
@@ -80,6 +79,25 @@ int64_t bi_timers_round_up(const struct timers *timers, int64_t due)
     return wheel->origin + tick_of(wheel, due) * wheel->tick;
 }
 
+static void leave_wheel(struct wheel *wheel, struct timer *timer)
+{
+    assert(timer->in_wheel && wheel->count > 0);
+    LIST_REMOVE(timer, ring);
+    timer->in_wheel = false;
+    wheel->count--;
+}
+
+/* Removes a timer that is set from the ring or the heap. */
+static void remove_set(struct timers *timers, struct timer *timer)
+{
+    if (timer->in_wheel) {
+        leave_wheel(timers->wheel, timer);
+        return;
+    }
+    assert(timers->heap.entries[timer->slot].timer == timer);
+    timer_heap_remove(&timers->heap, NULL, timer->slot);
+}
+
 void bi_timers_set(struct timers *timers, struct timer *timer, int64_t due)
 {
     struct wheel *wheel = timers->wheel;
@@ -89,10 +107,12 @@ void bi_timers_set(struct timers *timers, struct timer *timer, int64_t due)
         struct timer_entry entry = {due, timer->order, timer};
         timer->due = due;
         timer_heap_replace(&timers->heap, NULL, timer->slot, entry);
+        update_next(timers);
         return;
     }
 
-    bi_timers_clear(timers, timer);
+    if (timer->set)
+        remove_set(timers, timer);
     timer->due = due;
     timer->set = true;
 
@@ -100,12 +120,13 @@ void bi_timers_set(struct timers *timers, struct timer *timer, int64_t due)
      * slot it would wait for a whole turn. */
     int64_t at = wheel == NULL ? 0 : tick_of(wheel, due);
     timer->in_wheel = wheel != NULL && at > wheel->ticks;
-    if (!timer->in_wheel) {
+    if (timer->in_wheel) {
+        LIST_INSERT_HEAD(&wheel->slots[at % wheel->slot_count], timer, ring);
+        wheel->count++;
+    } else {
         push(timers, timer);
-        return;
     }
-    LIST_INSERT_HEAD(&wheel->slots[at % wheel->slot_count], timer, ring);
-    wheel->count++;
+    update_next(timers);
 }
 
 void bi_timers_set_with_id(struct timers *timers, struct timer *timer, int64_t due, uint64_t id)
@@ -120,26 +141,13 @@ void bi_timers_set_with_id(struct timers *timers, struct timer *timer, int64_t d
     bi_timers_set(timers, timer, due);
 }
 
-static void leave_wheel(struct wheel *wheel, struct timer *timer)
-{
-    assert(timer->in_wheel && wheel->count > 0);
-    LIST_REMOVE(timer, ring);
-    timer->in_wheel = false;
-    wheel->count--;
-}
-
 void bi_timers_clear(struct timers *timers, struct timer *timer)
 {
     if (!timer->set)
         return;
-
+    remove_set(timers, timer);
     timer->set = false;
-    if (timer->in_wheel) {
-        leave_wheel(timers->wheel, timer);
-        return;
-    }
-    assert(timers->heap.entries[timer->slot].timer == timer);
-    timer_heap_remove(&timers->heap, NULL, timer->slot);
+    update_next(timers);
 }
 
 /* Advances the ring to now, and moves the timers that it has passed into the heap. There is room:
@@ -169,6 +177,7 @@ static void advance(struct timers *timers, int64_t now)
             }
         }
     }
+    update_next(timers);
 }
 
 struct timer *bi_timers_first(struct timers *timers, int64_t now)
@@ -191,5 +200,6 @@ struct timer *bi_timers_pop(struct timers *timers, int64_t now)
     assert(timer->set && !timer->in_wheel && timer->slot == 0);
     timer_heap_remove(&timers->heap, NULL, 0);
     timer->set = false;
+    update_next(timers);
     return timer;
 }

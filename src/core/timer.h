@@ -88,6 +88,7 @@ struct timers {
     struct bi_alloc alloc;
     struct timer_heap heap;
     struct wheel *wheel; /* NULL: the heap alone */
+    int64_t next;        /* see bi_timers_next() */
     uint32_t owners;     /* reserved entries */
 };
 
@@ -97,8 +98,21 @@ bool bi_timers_use_wheel(struct timers *timers, int64_t tick, uint32_t slots, in
 void bi_timers_done(struct timers *timers);
 
 /* Reserve an entry for one owner, and release it. False when out of memory. */
-bool bi_timers_reserve(struct timers *timers);
-void bi_timers_unreserve(struct timers *timers);
+static inline bool bi_timers_reserve(struct timers *timers)
+{
+    if (timers->owners == timers->heap.room &&
+        !timer_heap_reserve(&timers->heap, &timers->alloc, timers->owners + 1))
+        return false;
+    timers->owners++;
+    return true;
+}
+
+static inline void bi_timers_unreserve(struct timers *timers)
+{
+    assert(timers->owners > 0);
+    timers->owners--;
+    timer_heap_trim(&timers->heap, &timers->alloc, timers->owners);
+}
 
 void bi_timer_init(struct timer *timer, uint8_t kind, enum timer_class class, uint64_t id);
 /* Sets a timer, or moves one that is set. */
@@ -120,11 +134,7 @@ int64_t bi_timers_round_up(const struct timers *timers, int64_t due);
  * Inline, because every op calls it several times. */
 static inline int64_t bi_timers_next(const struct timers *timers)
 {
-    if (timers->heap.count > 0)
-        return timers->heap.entries[0].due;
-    const struct wheel *wheel = timers->wheel;
-    return wheel == NULL || wheel->count == 0 ? INT64_MAX
-                                              : wheel->origin + (wheel->ticks + 1) * wheel->tick;
+    return timers->next;
 }
 
 #endif

@@ -290,7 +290,7 @@ static struct topic *create(struct core *core, bide_slice name, uint64_t hash)
         return NULL;
     }
 
-    struct topic *topic = bi_pool_at(&core->topics, ref);
+    struct topic *topic = topic_in(&core->topics, ref);
     memset(topic, 0, offsetof(struct topic, name));
     topic->self = ref;
     topic->hash = hash;
@@ -380,7 +380,7 @@ bool bi_topic_is_in_use(const struct topic *topic)
 
 void bi_topic_cleanup(struct core *core, struct topic *topic)
 {
-    if (core->limits.topic_cleanup)
+    if (topic->members == 0 && core->limits.topic_cleanup)
         bi_topic_destroy(core, topic);
 }
 

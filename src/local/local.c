@@ -266,8 +266,14 @@ static void arm_wakeup(struct local *local)
     if (local->rollback.running)
         return;
     struct bi_now next = bi_core_next_deadline(local->core);
-    bi_timer_thread_arm(&local->wakeup, next.mono, next.wall);
-    bi_timer_thread_arm_exact(&local->wakeup, bi_core_next_timeout(local->core));
+    int64_t timeout = bi_core_next_timeout(local->core);
+    struct wakeup *wakeup = &local->wakeup;
+
+    /* Most calls find timers that are armed already. */
+    if (next.mono < wakeup->boot_at || next.wall < wakeup->wall_at)
+        bi_timer_thread_arm(wakeup, next.mono, next.wall);
+    if (timeout < wakeup->boot_at)
+        bi_timer_thread_arm_exact(wakeup, timeout);
 
     if (bi_core_unserved(local->core))
         bi_timer_thread_notify(&local->wakeup);

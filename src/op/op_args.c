@@ -374,7 +374,8 @@ void bi_op_payload_restore_options(bide_op *op)
 
 int bi_op_payload_copy(bide_op *op)
 {
-    bool copied = !bi_op_is(op, OP_PAYLOAD) || copy_payloads(op);
+    assert(bi_op_is(op, OP_PAYLOAD));
+    bool copied = copy_payloads(op);
 
     if (copied && (op->private_.flags & BI_OTHER_SIZE) != 0)
         copied = copy_options(op);

@@ -24,8 +24,22 @@
 struct call {
     struct bide *queue;
     bide_op *op;
-    sem_t completed;
+    sem_t *completed;
 };
+
+/* Returns the semaphore of the calling thread, which is posted when the op of its call completes.
+ * A thread makes one call at a time, so the value is 0 between calls. */
+static sem_t *own_semaphore(void)
+{
+    static BI_THREAD_LOCAL sem_t semaphore;
+    static BI_THREAD_LOCAL bool initialized;
+
+    if (!initialized) {
+        sem_init(&semaphore, 0, 0);
+        initialized = true;
+    }
+    return &semaphore;
+}
 
 static void finish_call(const struct call *call)
 {
@@ -59,7 +73,7 @@ static void cancel_call(void *arg)
     bide_op *op = call->op;
 
     queue->backend->ops->cancel(queue->backend, op);
-    while (sem_wait(&call->completed) != 0)
+    while (sem_wait(call->completed) != 0)
         ;
     finish_call(call);
 
@@ -70,24 +84,25 @@ static void cancel_call(void *arg)
     if (op->status == BIDE_OK)
         bi_op_result_discard(op, BIDE_CANCELLED, bide_code_text(BIDE_CANCELLED));
 
-    sem_destroy(&call->completed);
     bi_queue_leave(queue);
 }
 
 /* Waits for a pending op. A thread may be cancelled here, and only here, if the op waits for an
  * event, perhaps for ever. */
-static void await_completion(struct call *call, bool cancellable, int cancel_state)
+static void await_completion(struct bide *queue, bide_op *op, bool cancellable, int cancel_state)
 {
-    pthread_cleanup_push(cancel_call, call);
+    struct call call = {.queue = queue, .op = op, .completed = op->private_.wake};
+
+    pthread_cleanup_push(cancel_call, &call);
     if (cancellable)
         pthread_setcancelstate(cancel_state, NULL);
-    while (sem_wait(&call->completed) != 0)
+    while (sem_wait(call.completed) != 0)
         ;
     if (cancellable)
         pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
     pthread_cleanup_pop(0);
 
-    finish_call(call);
+    finish_call(&call);
 }
 
 /* Whether the op waits for an event, as long as its timeout permits. */
@@ -100,15 +115,11 @@ static bool may_wait(bide_op *op)
 static inline void run_and_wait(struct bide *queue, bide_op *op)
 {
     struct backend *backend = queue->backend;
-    struct call call;
     int cancel_state = PTHREAD_CANCEL_ENABLE;
     bool may_block = backend->ops->may_block;
     bool waits = false;
 
-    call.queue = queue;
-    call.op = op;
-    sem_init(&call.completed, 0, 0);
-    op->private_.wake = &call.completed;
+    op->private_.wake = own_semaphore();
 
     bi_queue_enter(queue);
     if (may_block) {
@@ -117,7 +128,7 @@ static inline void run_and_wait(struct bide *queue, bide_op *op)
         waits = may_wait(op);
     }
 
-    bool pending = backend->ops->submit(backend, &call.op, 1) > 0;
+    bool pending = backend->ops->submit(backend, &op, 1) > 0;
 
     /* A backend without cancellation points (memory) does not write the kind and timeout of a
      * pending op, so they can be read now, and ops that complete at once are spared it. */
@@ -126,13 +137,12 @@ static inline void run_and_wait(struct bide *queue, bide_op *op)
         waits = may_wait(op);
     }
     if (pending)
-        await_completion(&call, waits, cancel_state);
+        await_completion(queue, op, waits, cancel_state);
     if (pending || may_block)
         bi_thread_restore_cancel(&cancel_state);
     bi_queue_leave(queue);
 
     op->private_.wake = NULL;
-    sem_destroy(&call.completed);
 }
 
 int bi_blocking_call_run(struct bide *queue, bide_op *op)
@@ -152,7 +162,6 @@ int bi_blocking_call_run(struct bide *queue, bide_op *op)
     else
         bi_submit_finalize(op);
 
-    bi_submit_clear_error(op);
     if (op->error_item != 0)
         bi_last_error_set(op->status, "item %u: %s", op->error_item - 1, op->error);
     else if (op->error[0] != 0)

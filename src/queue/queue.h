@@ -68,9 +68,6 @@ void bi_submit_finish(bide_op *op);
 /* Returns an op with its final status to the caller, and frees the copies that it still owns. */
 void bi_submit_finalize(bide_op *op);
 
-/* Clears the message of an op that succeeded, unless the message is about an item. */
-void bi_submit_clear_error(bide_op *op);
-
 /* The completion function of all backends: wakes a blocking caller, or appends to the cq. */
 void bi_cq_complete(bide_op *ops);
 /* Counts the ops that will complete on a cq; remove is for an op that did not become pending. */

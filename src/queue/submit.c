@@ -30,12 +30,14 @@ void bi_submit_prepare(const struct bide *queue, bide_op *op)
         return;
 
     op->private_.flags |= BI_CHECKED;
-    op->status = bi_op_payload_copy(op);
+    if (bi_op_is(op, OP_PAYLOAD))
+        op->status = bi_op_payload_copy(op);
     if (op->status == BIDE_OK)
         op->status = BIDE_PENDING;
 }
 
-void bi_submit_clear_error(bide_op *op)
+/* Clears the message of an op that succeeded, unless the message is about an item. */
+static void clear_error(bide_op *op)
 {
     if (op->status == BIDE_OK) {
         if (op->error_item == 0)
@@ -54,7 +56,7 @@ void bi_submit_finalize(bide_op *op)
     op->private_.flags &= ~BI_SUBMITTED;
     if ((op->private_.flags & BI_COPY_OPTIONS) != 0)
         bi_op_payload_restore_options(op);
-    bi_submit_clear_error(op);
+    clear_error(op);
 
     /* The backend takes the copies when it runs the op. */
     if (op->status == BIDE_OK)

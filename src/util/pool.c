@@ -100,9 +100,10 @@ static void free_slab(struct pool *pool, uint32_t index)
 
 /* ---- items ---- */
 
-static uint32_t *next_free(const struct pool *pool, uint32_t slab, uint32_t index)
+/* A free item holds the reference of the next one of its slab. */
+static uint32_t *next_free(const struct pool *pool, const struct pool_slab *slab, uint32_t index)
 {
-    return bi_pool_at(pool, (slab << pool->shift) | index);
+    return (uint32_t *)(void *)(slab->items + (size_t)index * pool->item_size);
 }
 
 bool bi_pool_reserve(struct pool *pool, uint32_t count)
@@ -126,7 +127,7 @@ uint32_t bi_pool_alloc(struct pool *pool)
     /* A freed item first: its memory is more likely in the cache than a fresh one. */
     if (slab->free != 0) {
         index = slab->free - 1;
-        slab->free = *next_free(pool, number, index);
+        slab->free = *next_free(pool, slab, index);
     } else {
         index = slab->fresh++;
     }
@@ -149,7 +150,7 @@ void bi_pool_free(struct pool *pool, uint32_t ref)
     assert(ref != 0 && slab->used > 0);
 
     bool was_partial = slab->free != 0 || slab->fresh < 1u << pool->shift;
-    *next_free(pool, number, index) = slab->free;
+    *next_free(pool, slab, index) = slab->free;
     slab->free = index + 1;
     pool->used--;
 

@@ -366,7 +366,8 @@ static void every_op_keeps_copies_of_its_arguments(void **state)
         /* As the check does: a done always retains its result. */
         if (kind == BIDE_OP_DONE)
             call.op.finish.keep = true;
-        assert_int_equal(bi_op_payload_copy(&call.op), BIDE_OK);
+        if (bi_op_is(&call.op, OP_PAYLOAD))
+            assert_int_equal(bi_op_payload_copy(&call.op), BIDE_OK);
         assert_int_equal(bi_op_codec_encode(&call.op, 5, &expected), BIDE_OK);
         static bide_op before;
         before = call.op;
