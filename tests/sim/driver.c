@@ -206,6 +206,16 @@ static bool may_fail(const struct sim *sim, bide_op_kind kind)
             kind != BIDE_OP_FINISH_AND_RESERVE && kind != BIDE_OP_KICK && kind != BIDE_OP_PURGE);
 }
 
+/* The lease of such a job ends before an op that names it, also if the op then fails. */
+static bool has_overdue(const struct sim *sim)
+{
+    const struct model *m = sim->model;
+    for (size_t i = 0; i < m->count; i++)
+        if (model_is_overdue(m, m->jobs[i]))
+            return true;
+    return false;
+}
+
 /* Runs an op while allocations fail. False if that made it fail; then nothing has changed. */
 static bool run_failing(struct sim *sim, struct sim_op *sop, int *code)
 {
@@ -226,7 +236,8 @@ static bool run_failing(struct sim *sim, struct sim_op *sop, int *code)
 static bool run_limited(struct sim *sim, struct sim_op *sop, int *code)
 {
     bool limited = sim->options.limits.max_memory != 0;
-    bool compare = limited && sim->model->count < 300 && rng_one_in(&sim->rng, 4);
+    bool compare =
+        limited && sim->model->count < 300 && rng_one_in(&sim->rng, 4) && !has_overdue(sim);
     uint64_t before = compare ? core_state_hash(sim->core) : 0;
     *code = run_to_end(sim, sop, false);
     if (*code != BIDE_EFULL || has_parts(sop->op.kind))
@@ -236,6 +247,17 @@ static bool run_limited(struct sim *sim, struct sim_op *sop, int *code)
         expect_true(sim, core_state_hash(sim->core) == before,
                     "an op that answered BIDE_EFULL has changed something");
     return false;
+}
+
+/* A call that lacks room changes nothing, but the lease that it names has ended before it. */
+static void end_overdue(struct model *m, const bide_op *op)
+{
+    m->now = m->sim->now;
+    if (op->kind == BIDE_OP_FINISH_AND_PUT)
+        model_end_if_overdue(m, op->finish_and_put.finish.id);
+    else if (op->kind == BIDE_OP_DONE)
+        model_end_if_overdue(m, op->finish.id);
+    model_settle(m);
 }
 
 static void keep_feed(struct sim *sim, bide_subscription *feed)
@@ -281,7 +303,7 @@ void sim_do(struct sim *sim, struct sim_op *sop)
     sop->waiting = true; /* it may be served before run() returns */
     /* Comparing the state takes long when there are many jobs. */
     if (sim->alloc_fails && may_fail(sim, sop->op.kind) &&
-        rng_one_in(&sim->rng, sim->model->count < 300 ? 5 : 200))
+        rng_one_in(&sim->rng, sim->model->count < 300 ? 5 : 200) && !has_overdue(sim))
         answered = run_failing(sim, sop, &code);
     else
         answered = run_limited(sim, sop, &code);
@@ -290,6 +312,9 @@ void sim_do(struct sim *sim, struct sim_op *sop)
     sim_trace(sim, sop, code);
     if (answered && !sop->slices.failed)
         model_run(sim->model, sop, code);
+    else if (!answered)
+        end_overdue(sim->model, &sop->op);
+    model_learn_delays(sim->model);
     bool lacked = sim->allowed_enomem;
     if (lacked)
         model_resync(sim->model);
@@ -323,7 +348,8 @@ static void step(struct sim *sim)
 {
     uint64_t kind = rng_below(&sim->rng, 1000);
     sim_clock_step(sim);
-    sim_tick(sim);
+    if (!rng_one_in(&sim->rng, 10)) /* else ops see what is overdue */
+        sim_tick(sim);
     sim_supply_step(sim);
     sim_load_step(sim);
     bool loaded = sim->loading.phase == LOADED;

@@ -179,6 +179,7 @@ void model_set_state(struct model *m, struct mjob *job, bide_state state)
     job->since = model_stamp(m);
     job->again = 0;
     job->expiry_again = 0;
+    job->due_unknown = false;
     if (job->state != state)
         job->changed = m->sequence;
     job->state = state;

@@ -359,7 +359,11 @@ void model_limit_done(struct model *m, int name, unsigned steps);
 model_handler model_release, model_give_back, model_fail, model_bury, model_touch;
 model_handler model_touch_many;
 enum { MODEL_HOLDER, MODEL_ANYBODY };
+/* Finds the job for an op that names it with this token, after a lease that is over has ended. */
 int model_lease(struct model *m, uint64_t id, uint64_t token, int who, struct mjob **job);
+/* Is the lease over, though no tick has ended it yet? With the wheel it ends with its tick. */
+bool model_is_overdue(const struct model *m, const struct mjob *job);
+void model_end_if_overdue(struct model *m, uint64_t id);
 void model_release_job(struct model *m, struct mjob *job, int64_t priority, int64_t delay_ms,
                        int64_t run_at_ms);
 void model_bury_job(struct model *m, struct mjob *job, int64_t priority, bide_slice reason);

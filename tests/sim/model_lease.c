@@ -3,8 +3,22 @@
 
 #include <string.h>
 
+bool model_is_overdue(const struct model *m, const struct mjob *job)
+{
+    return !m->sim->options.wheel && job->state == BIDE_STATE_RESERVED && !job->reply_pending &&
+           job->due <= m->sim->now.mono;
+}
+
+void model_end_if_overdue(struct model *m, uint64_t id)
+{
+    struct mjob *job = model_find(m, id);
+    if (job != NULL && model_is_overdue(m, job))
+        model_end_of_lease(m, job);
+}
+
 int model_lease(struct model *m, uint64_t id, uint64_t token, int who, struct mjob **job)
 {
+    model_end_if_overdue(m, id);
     *job = model_find(m, id);
     if (*job == NULL) {
         model_depend_on_absent(m, id);
@@ -148,12 +162,12 @@ void model_retry(struct model *m, struct mjob *job, bide_event_kind why)
         model_enter_buried(m, job);
         return;
     }
-    job->due_unknown = true;
-    job->due_from = m->now.mono;
-    job->due_base = backoff_ms(job);
     job->due_wall = false;
     job->has_progress = false;
     model_set_state(m, job, BIDE_STATE_DELAYED);
+    job->due_unknown = true;
+    job->due_from = m->now.mono;
+    job->due_base = backoff_ms(job);
     model_event(m, job, why, BIDE_STATE_DELAYED);
 }
 
