@@ -165,7 +165,7 @@ int64_t bi_core_next_timeout(const struct core *core);
 /* True if a tick has work at once: calls can be served that the last step had no time for. */
 bool bi_core_unserved(const struct core *core);
 
-/* ---- the journal (core/journal.c); only with options.journal ---- */
+/* ---- the journal (core/journal*.c); only with options.journal ---- */
 
 /* A job as it is stored, or the pause and the policy of a topic. Times are wall times, microseconds since the
  * epoch. */

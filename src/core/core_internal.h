@@ -221,6 +221,11 @@ static inline struct topic *topic_at(const struct core *core, uint32_t ref)
     return ref == 0 ? NULL : topic_in(&core->topics, ref);
 }
 
+static inline struct undo *undo_at(const struct core *core, uint32_t ref)
+{
+    return ref == 0 ? NULL : bi_pool_at(&core->journal.undos, ref);
+}
+
 static inline struct topic *topic_of(const struct core *core, const struct job *job)
 {
     return topic_in(&core->topics, job->topic);

@@ -151,4 +151,12 @@ void bi_journal_reserve_token(struct core *core, uint64_t token);
 /* Makes the journal dirty even without a change, to store the limits that every batch carries. */
 void bi_journal_force_batch(struct core *core);
 
+/* ---- for journal_seal.c and journal_rollback.c ---- */
+
+void bi_journal_open_next_batch(struct journal *journal);
+/* Removes the newest entry of a job from the table. */
+void bi_journal_unlist_entry(struct core *core, struct undo *undo);
+/* Releases the references and the membership of an entry, and the entry. */
+void bi_journal_free_entry(struct core *core, struct undo *undo);
+
 #endif
