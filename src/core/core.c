@@ -151,8 +151,7 @@ int bi_core_error_code(bide_op *op, int code)
 {
     if (code == BIDE_OK)
         return code;
-    bi_text_copy(op->error, bide_code_text(code));
-    return code;
+    return bi_error_set_code(op->error, code);
 }
 
 int bi_core_error_limit(const struct core *core, bide_op *op, int code)

@@ -138,12 +138,11 @@ static int admit(struct local *local, bide_op *op, bool resubmitted, struct bi_n
             return bi_local_reject(op, BIDE_EIO,
                                    local->in_doubt ? local->in_doubt_error : local->diverged_error);
         if (bi_op_is(op, OP_INSERTS_JOBS) &&
-            atomic_load_explicit(&local->store->full, memory_order_relaxed)) {
-            snprintf(op->error, sizeof(op->error),
-                     "%s: the disk of %.100s is full: no new jobs until there is room again",
-                     bide_op_name(op->kind), bi_local_store_name(local));
-            return BIDE_EFULL;
-        }
+            atomic_load_explicit(&local->store->full, memory_order_relaxed))
+            return bi_error_set(
+                op->error, BIDE_EFULL,
+                "%s: the disk of %.100s is full: no new jobs until there is room again",
+                bide_op_name(op->kind), bi_local_store_name(local));
     }
 
     return local->recovery.running ? bi_recovery_gate(local, op) : BIDE_OK;

@@ -11,17 +11,14 @@
 static int open_memory(const struct backend_context *context, const struct bi_url *url,
                        struct backend **out, char *error)
 {
-    if (url->location[0] != 0) {
-        bi_text_copy(error,
-                     "open: nothing may follow memory: but parameters, as in memory:?ticker=wheel");
-        return BIDE_EINVAL;
-    }
+    if (url->location[0] != 0)
+        return bi_error_set(
+            error, BIDE_EINVAL,
+            "open: nothing may follow memory: but parameters, as in memory:?ticker=wheel");
 
     struct store *store = bi_memory_store_new();
-    if (store == NULL) {
-        bi_text_copy(error, bide_code_text(BIDE_ENOMEM));
-        return BIDE_ENOMEM;
-    }
+    if (store == NULL)
+        return bi_error_set_code(error, BIDE_ENOMEM);
 
     return bi_local_open(context, &bi_backend_memory, store, out, error);
 }
@@ -60,8 +57,7 @@ static int check_path(const char *path, char *error)
     if (wrong == NULL)
         return BIDE_OK;
 
-    snprintf(error, BIDE_ERROR_SIZE, "open: the URL sqlite:%.40s %s", path, wrong);
-    return BIDE_EINVAL;
+    return bi_error_set(error, BIDE_EINVAL, "open: the URL sqlite:%.40s %s", path, wrong);
 }
 
 /* The largest row of SQLite is 1,000,000,000 bytes. This leaves room for the other columns. */
@@ -71,10 +67,9 @@ static int check_sizes(const bide_options *options, char *error)
 {
     if (options->max_job_size <= ROW_MAX && options->max_result_size <= ROW_MAX)
         return BIDE_OK;
-    snprintf(error, BIDE_ERROR_SIZE,
-             "open: max_job_size and max_result_size are at most %d bytes in a SQLite file",
-             ROW_MAX);
-    return BIDE_EINVAL;
+    return bi_error_set(
+        error, BIDE_EINVAL,
+        "open: max_job_size and max_result_size are at most %d bytes in a SQLite file", ROW_MAX);
 }
 
 static int open_sqlite(const struct backend_context *context, const struct bi_url *url,
@@ -90,9 +85,9 @@ static int open_sqlite(const struct backend_context *context, const struct bi_ur
     if (code == BIDE_OK)
         code = check_sizes(&context->options, error);
     if (code == BIDE_OK && !bi_url_decode(path)) {
-        bi_text_copy(error, "open: the path in the URL has a percent sign without two hexadecimal "
-                            "digits, or %00; write %25 for a percent sign");
-        code = BIDE_EINVAL;
+        code = bi_error_set(error, BIDE_EINVAL,
+                            "open: the path in the URL has a percent sign without two hexadecimal "
+                            "digits, or %%00; write %%25 for a percent sign");
     }
 
     if (code == BIDE_OK)

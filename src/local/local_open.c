@@ -104,8 +104,7 @@ static int make_core(struct local *local, char *error)
 
     if (local->core != NULL)
         return BIDE_OK;
-    bi_text_copy(error, bide_code_text(BIDE_ENOMEM));
-    return BIDE_ENOMEM;
+    return bi_error_set_code(error, BIDE_ENOMEM);
 }
 
 static int load_topic(void *ctx, const struct bi_record *record, const char *damage)
@@ -258,8 +257,7 @@ int bi_local_open(const struct backend_context *context, const struct backend_op
     struct local *local = calloc(1, sizeof(*local));
     if (local == NULL) {
         store->ops->close(store);
-        bi_text_copy(error, bide_code_text(BIDE_ENOMEM));
-        return BIDE_ENOMEM;
+        return bi_error_set_code(error, BIDE_ENOMEM);
     }
 
     init_local(local, context, ops, store);

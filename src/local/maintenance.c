@@ -122,8 +122,7 @@ static int run_check(struct local *local, bide_check_report *report, char *error
 
     if (bi_store_check_stopped(local->store)) {
         code = local->store->stopping ? BIDE_CLOSED : BIDE_CANCELLED;
-        bi_text_copy(error, bide_code_text(code));
-        return code;
+        return bi_error_set_code(error, code);
     }
 
     if (fault != NULL && report->problem[0] == 0)

@@ -336,8 +336,7 @@ static int fetch_id(struct local *local, uint64_t id, char *error)
 
     if (recorded)
         return BIDE_OK;
-    bi_text_copy(error, bide_code_text(BIDE_ENOMEM));
-    return BIDE_ENOMEM;
+    return bi_error_set_code(error, BIDE_ENOMEM);
 }
 
 int bi_recovery_fetch(struct local *local, bide_op *op)

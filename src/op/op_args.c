@@ -248,8 +248,7 @@ static bool copy_slice(bide_op *op, bide_slice bytes, const bide_buf *given, bid
 
 static int set_no_memory(bide_op *op)
 {
-    bi_text_copy(op->error, bide_code_text(BIDE_ENOMEM));
-    return BIDE_ENOMEM;
+    return bi_error_set_code(op->error, BIDE_ENOMEM);
 }
 
 /* Copies the body or the result of an item. A result may be missing, or not to be kept. */

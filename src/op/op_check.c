@@ -20,25 +20,24 @@
             return code_;         \
     } while (0)
 
-static int invalid(bide_op *op, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-static int invalid(bide_op *op, const char *format, ...)
+int bi_op_reject(bide_op *op, int code, const char *format, ...)
 {
     int size = snprintf(op->error, sizeof(op->error), "%s: ", bide_op_name(op->kind));
-
     va_list args;
+
     va_start(args, format);
     vsnprintf(op->error + size, sizeof(op->error) - (size_t)size, format, args);
     va_end(args);
-    return BIDE_EINVAL;
+    return code;
 }
+
+#define invalid(op, ...) bi_op_reject(op, BIDE_EINVAL, __VA_ARGS__)
 
 static int check_size(bide_op *op, const char *what, size_t size, size_t max)
 {
     if (size <= max)
         return BIDE_OK;
-    invalid(op, "%s has %zu bytes, %zu are allowed", what, size, max);
-    return BIDE_TOO_BIG;
+    return bi_op_reject(op, BIDE_TOO_BIG, "%s has %zu bytes, %zu are allowed", what, size, max);
 }
 
 /* ---- single arguments ---- */
@@ -622,10 +621,9 @@ static void fail_list(bide_op *op, int code)
 int bi_op_check(const bide_options *options, bide_op *op)
 {
     /* The kind comes from the program and indexes the table. */
-    if (!bi_op_is_kind((int)op->kind)) {
-        snprintf(op->error, sizeof(op->error), "submit: %d is not a kind of op", (int)op->kind);
-        return BIDE_EINVAL;
-    }
+    if (!bi_op_is_kind((int)op->kind))
+        return bi_error_set(op->error, BIDE_EINVAL, "submit: %d is not a kind of op",
+                            (int)op->kind);
 
     int code = check_args(options, op);
     if (code != BIDE_OK && bi_op_is(op, OP_ATOMIC))

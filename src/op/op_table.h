@@ -81,6 +81,10 @@ extern const struct op_row bi_op_table[BIDE_OP_COUNT];
 /* BIDE_OK, or a code and the message of the op. The limits of body and result are in options. */
 int bi_op_check(const bide_options *options, bide_op *op);
 
+/* Sets the error text of an op that is rejected, with its name in front. Returns the code. */
+int bi_op_reject(bide_op *op, int code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
 /* True for a topic name: 1 to 200 of the allowed bytes, not beginning with '-'. */
 bool bi_topic_name_valid(bide_slice name);
 

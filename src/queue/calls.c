@@ -13,11 +13,13 @@
 
 #include <string.h>
 
-/* Fills in the kind and the arguments of an op, runs it and waits for it. Members of the arguments
- * that are not named are zero. */
-#define RUN(queue, op, KIND, member, ...)                                              \
-    ((op).kind = BIDE_OP_##KIND, (op).member = (__typeof__((op).member)){__VA_ARGS__}, \
-     bi_blocking_call_run((queue), &(op)))
+/* Fills in the kind and the arguments of an op, runs it and waits for it. */
+#define RUN_WITH(queue, op, op_kind, member, args) \
+    ((op).kind = (op_kind), (op).member = (args), bi_blocking_call_run((queue), &(op)))
+
+/* The same with arguments by name. Those that are not named are zero. */
+#define RUN(queue, op, KIND, member, ...) \
+    RUN_WITH(queue, op, BIDE_OP_##KIND, member, ((__typeof__((op).member)){__VA_ARGS__}))
 
 static bide_slice text(const char *string)
 {
@@ -74,15 +76,11 @@ int bide_reserve(bide *queue, const char *topic, int64_t timeout_ms, bide_job *j
 
 int bide_reserve_many(bide *queue, bide_reserve_args *args)
 {
-    bi_last_error_clear();
     if (args == NULL)
         return bi_last_error_set(BIDE_EINVAL, "reserve: args is NULL");
 
     bide_op op;
-    op.kind = BIDE_OP_RESERVE;
-    op.reserve = *args;
-
-    int code = bi_blocking_call_run(queue, &op);
+    int code = RUN_WITH(queue, op, BIDE_OP_RESERVE, reserve, *args);
     if (code == BIDE_OK)
         args->count = op.reserve.count;
     return code;
@@ -116,7 +114,6 @@ int bide_finish_many(bide *queue, bide_finish_item *items, size_t n)
 
 int bide_finish_and_reserve(bide *queue, bide_finish_item *finish, bide_reserve_args *args)
 {
-    bi_last_error_clear();
     if (finish == NULL || args == NULL)
         return bi_last_error_set(BIDE_EINVAL, "finish_and_reserve: finish or args is NULL");
 
@@ -137,15 +134,11 @@ int bide_finish_and_reserve(bide *queue, bide_finish_item *finish, bide_reserve_
 
 int bide_finish_and_put(bide *queue, bide_finish_and_put_args *args)
 {
-    bi_last_error_clear();
     if (args == NULL)
         return bi_last_error_set(BIDE_EINVAL, "finish_and_put: args is NULL");
 
     bide_op op;
-    op.kind = BIDE_OP_FINISH_AND_PUT;
-    op.finish_and_put = *args;
-
-    int code = bi_blocking_call_run(queue, &op);
+    int code = RUN_WITH(queue, op, BIDE_OP_FINISH_AND_PUT, finish_and_put, *args);
     if (code == BIDE_OK)
         args->accepted = op.finish_and_put.accepted;
     return code;
@@ -202,10 +195,7 @@ int bide_touch_many(bide *queue, bide_touch_item *items, size_t n)
 static int kick(bide *queue, bide_kick_args args, uint64_t *count)
 {
     bide_op op;
-    op.kind = BIDE_OP_KICK;
-    op.kick = args;
-
-    int code = bi_blocking_call_run(queue, &op);
+    int code = RUN_WITH(queue, op, BIDE_OP_KICK, kick, args);
     /* A kick that fails half way reports the jobs that it kicked. */
     if (code != BIDE_EINVAL)
         SET_OUT(count, op.kick.count);
@@ -231,14 +221,11 @@ int bide_kick_job(bide *queue, uint64_t id)
 
 int bide_update(bide *queue, const bide_update_args *changes)
 {
-    bi_last_error_clear();
     if (changes == NULL)
         return bi_last_error_set(BIDE_EINVAL, "update: changes is NULL");
 
     bide_op op;
-    op.kind = BIDE_OP_UPDATE;
-    op.update = *changes;
-    return bi_blocking_call_run(queue, &op);
+    return RUN_WITH(queue, op, BIDE_OP_UPDATE, update, *changes);
 }
 
 int bide_cancel(bide *queue, uint64_t id)
@@ -310,14 +297,10 @@ int bide_job_stats(bide *queue, uint64_t id, bide_job *job)
 static int fetch_call(bide *queue, bide_op_kind kind, uint64_t id, bide_buf **out)
 {
     bide_op op;
-    bi_last_error_clear();
     if (out == NULL)
         return bi_last_error_set(BIDE_EINVAL, "%s: the out parameter is NULL", bide_op_name(kind));
 
-    op.kind = kind;
-    op.fetch = (bide_fetch_args){.id = id};
-
-    int code = bi_blocking_call_run(queue, &op);
+    int code = RUN_WITH(queue, op, kind, fetch, ((bide_fetch_args){.id = id}));
     if (code == BIDE_OK)
         *out = op.fetch.buf;
     return code;
@@ -358,7 +341,6 @@ int bide_list(bide *queue, const char *topic, bide_state state, const bide_filte
                            .cursor = cursor,
                            .jobs = jobs,
                            .job_max = max};
-    bi_last_error_clear();
     if (count == NULL)
         return bi_last_error_set(BIDE_EINVAL, "list: count is NULL");
 
@@ -372,15 +354,11 @@ int bide_list(bide *queue, const char *topic, bide_state state, const bide_filte
 
 int bide_list_page(bide *queue, bide_list_args *args)
 {
-    bi_last_error_clear();
     if (args == NULL)
         return bi_last_error_set(BIDE_EINVAL, "list: args is NULL");
 
     bide_op op;
-    op.kind = BIDE_OP_LIST;
-    op.list = *args;
-
-    int code = bi_blocking_call_run(queue, &op);
+    int code = RUN_WITH(queue, op, BIDE_OP_LIST, list, *args);
     if (code == BIDE_OK) {
         args->count = op.list.count;
         args->ordered = op.list.ordered;
@@ -391,14 +369,10 @@ int bide_list_page(bide *queue, bide_list_args *args)
 static int topics_call(bide *queue, bide_op_kind kind, bide_topics_args args, size_t *count)
 {
     bide_op op;
-    bi_last_error_clear();
     if (count == NULL)
         return bi_last_error_set(BIDE_EINVAL, "%s: count is NULL", bide_op_name(kind));
 
-    op.kind = kind;
-    op.topics = args;
-
-    int code = bi_blocking_call_run(queue, &op);
+    int code = RUN_WITH(queue, op, kind, topics, args);
     if (code == BIDE_OK)
         *count = op.topics.count;
     return code;
@@ -431,7 +405,6 @@ int bide_topic_get_stats(bide *queue, const char *topic, bide_topic_stats *stats
 int bide_topic_set(bide *queue, const char *topic, const bide_topic_policy *changes)
 {
     bide_op op;
-    bi_last_error_clear();
     if (changes == NULL)
         return bi_last_error_set(BIDE_EINVAL, "topic_set: changes is NULL");
     return RUN(queue, op, TOPIC_SET, topic_set, .topic = text(topic), .policy = *changes);
@@ -466,7 +439,6 @@ int bide_why_key(bide *queue, const char *topic, const void *key, size_t size,
 
 int bide_announce(bide *queue, const bide_worker_info *info, int64_t ttl_ms)
 {
-    bi_last_error_clear();
     bide_buf *worker = info == NULL ? NULL : bide_worker_encode(info);
     if (worker == NULL)
         return bi_last_error_set(BIDE_EINVAL, "announce: the worker has no name, or its texts, "
@@ -481,7 +453,6 @@ int bide_announce(bide *queue, const bide_worker_info *info, int64_t ttl_ms)
 int bide_workers(bide *queue, char *cursor, bide_announced *workers, size_t max, size_t *count)
 {
     bide_op op;
-    bi_last_error_clear();
     if (count == NULL)
         return bi_last_error_set(BIDE_EINVAL, "workers: count is NULL");
 
@@ -525,7 +496,6 @@ int bide_subscribe(bide *queue, const char *topic, uint32_t kinds, uint32_t capa
                    bide_subscription **feed)
 {
     bide_op op;
-    bi_last_error_clear();
     if (feed == NULL)
         return bi_last_error_set(BIDE_EINVAL, "subscribe: feed is NULL");
 
@@ -540,7 +510,6 @@ int bide_events(bide *queue, bide_subscription *feed, int64_t timeout_ms, bide_e
                 size_t max, size_t *count, uint64_t *lost)
 {
     bide_op op;
-    bi_last_error_clear();
     if (count == NULL)
         return bi_last_error_set(BIDE_EINVAL, "events: count is NULL");
 

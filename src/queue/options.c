@@ -9,7 +9,6 @@
 #include "util/sized_struct.h"
 
 #include <assert.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -186,21 +185,10 @@ const char *bi_options_type_text(enum bi_option_type type)
     return type_texts[type];
 }
 
-static int set_error(char *error, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-static int set_error(char *error, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    vsnprintf(error, BIDE_ERROR_SIZE, format, args);
-    va_end(args);
-    return BIDE_EINVAL;
-}
-
 static int out_of_range(const struct option *option, uint64_t value, char *error)
 {
-    return set_error(error, "%s is %lld; 0 to %llu is allowed", option->name, (long long)value,
-                     (unsigned long long)option->max);
+    return bi_error_set(error, BIDE_EINVAL, "%s is %lld; 0 to %llu is allowed", option->name,
+                        (long long)value, (unsigned long long)option->max);
 }
 
 /* The likely mistake is the name of the member, with its unit. */
@@ -209,10 +197,11 @@ static int set_unknown_option(const char *name, char *error)
     for (size_t i = 0; i < OPTION_COUNT; i++) {
         size_t size = strlen(options[i].name);
         if (strncmp(options[i].name, name, size) == 0 && strcmp(name + size, "_ms") == 0)
-            return set_error(error, "\"%s\" is called %s in a URL", name, options[i].name);
+            return bi_error_set(error, BIDE_EINVAL, "\"%s\" is called %s in a URL", name,
+                                options[i].name);
     }
-    return set_error(
-        error,
+    return bi_error_set(
+        error, BIDE_EINVAL,
         "there is no option \"%.40s\" in URLs; bided.conf(5) and docs/LIBRARY.md have them all",
         name);
 }
@@ -226,8 +215,8 @@ int bi_options_set(bide_options *to, const char *name, const char *text, char *e
 
         uint64_t value;
         if (!bi_options_parse(option->type, text, &value))
-            return set_error(error, "%s is \"%.40s\"; it takes %s", option->name, text,
-                             type_texts[option->type]);
+            return bi_error_set(error, BIDE_EINVAL, "%s is \"%.40s\"; it takes %s", option->name,
+                                text, type_texts[option->type]);
         /* The values of on and off are 0 and -1, which no limit covers. */
         if (option->type != BI_OPTION_ON_OFF && value > option->max)
             return out_of_range(option, value, error);

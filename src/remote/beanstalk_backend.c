@@ -68,8 +68,7 @@ static const char *read_line(struct handshake *handshake)
 
 static int reject(const struct address *address, int code, const char *what, char *error)
 {
-    snprintf(error, BIDE_ERROR_SIZE, "the server at %.100s %s", address->name, what);
-    return code;
+    return bi_error_set(error, code, "the server at %.100s %s", address->name, what);
 }
 
 /* A server delays its reply to a wrong secret, and to any secret that follows wrong ones from
@@ -184,10 +183,9 @@ int bi_beanstalk_backend_connect(const struct address *address, struct io_wait *
     struct handshake handshake = {.io_wait = io_wait};
 
     handshake.fd = bi_remote_socket_connect(address, io_wait, reason);
-    if (handshake.fd < 0) {
-        snprintf(error, BIDE_ERROR_SIZE, "no connection to %.90s: %.80s", address->name, reason);
-        return BIDE_EIO;
-    }
+    if (handshake.fd < 0)
+        return bi_error_set(error, BIDE_EIO, "no connection to %.90s: %.80s", address->name,
+                            reason);
 
     int code = address->secret[0] == 0 ? BIDE_OK : authenticate(&handshake, address, error);
 
@@ -218,10 +216,8 @@ static int open_backend(const struct backend_context *context, const struct bi_u
     /* open() blocks for at most connect_timeout: there is no queue yet that could be closed. */
     struct io_wait io_wait = {.deadline = bi_clock_boot() + address.connect_timeout, .stop_fd = -1};
     code = bi_beanstalk_backend_connect(&address, &io_wait, &fd, &server_kind, reason);
-    if (code != BIDE_OK) {
-        snprintf(error, BIDE_ERROR_SIZE, "open: %.190s", reason);
-        return code;
-    }
+    if (code != BIDE_OK)
+        return bi_error_set(error, code, "open: %.190s", reason);
 
     /* The client takes fd, on failure too. */
     if (server_kind == SERVER_BIDED)

@@ -57,7 +57,7 @@ static int wait_for_room(struct remote *remote, const struct remote_op *remote_o
 
     while (bi_remote_op_is_full(remote, remote_op) && !remote->closing) {
         if (op->private_.wake == NULL)
-            return bi_remote_op_reject(op, BIDE_EBUSY, "too many ops are pending");
+            return bi_op_reject(op, BIDE_EBUSY, "too many ops are pending");
         /* Ops queued by other threads may be all that is pending. Send them before sleeping: what
          * is not sent gets no reply. */
         flush(remote);
@@ -71,11 +71,11 @@ static int wait_for_room(struct remote *remote, const struct remote_op *remote_o
     }
 
     if (remote->closing)
-        return bi_remote_op_reject(op, BIDE_CLOSED, "the queue was closed");
+        return bi_op_reject(op, BIDE_CLOSED, "the queue was closed");
     if (remote_op->waits && remote->waiting >= max_waiters)
-        return bi_remote_op_reject(op, BIDE_TOO_MANY_WAITERS,
-                                   "%llu calls of this client wait, max_waiters is %u",
-                                   (unsigned long long)remote->waiting, max_waiters);
+        return bi_op_reject(op, BIDE_TOO_MANY_WAITERS,
+                            "%llu calls of this client wait, max_waiters is %u",
+                            (unsigned long long)remote->waiting, max_waiters);
     return BIDE_PENDING;
 }
 
@@ -100,8 +100,8 @@ static int check(const struct remote *remote, bide_op *op)
 {
     /* Without a completion queue or a blocking caller the result could never be reported. */
     if (op->cq == NULL && op->private_.wake == NULL)
-        return bi_remote_op_reject(op, BIDE_EINVAL,
-                                   "the op must wait for the server and names no completion queue");
+        return bi_op_reject(op, BIDE_EINVAL,
+                            "the op must wait for the server and names no completion queue");
     return remote->client->check == NULL ? BIDE_OK : remote->client->check(op);
 }
 
@@ -116,11 +116,11 @@ static int submit_one(struct remote *remote, bide_op *op)
     for (;;) {
         /* After shutdown a finish_and_reserve still finishes; only its reserve part is closed. */
         if (shut && bi_op_is(op, OP_RESERVES) && !bi_op_is(op, OP_TWO_PARTS))
-            return bi_remote_op_reject(op, BIDE_CLOSED, "the queue was closed");
+            return bi_op_reject(op, BIDE_CLOSED, "the queue was closed");
 
         struct remote_op *remote_op = remote->client->new_op(remote, op, shut);
         if (remote_op == NULL)
-            return bi_remote_op_reject(op, BIDE_ENOMEM, "out of memory");
+            return bi_op_reject(op, BIDE_ENOMEM, "out of memory");
 
         pthread_mutex_lock(&remote->lock);
         /* shutdown may happen between new_op() and here. The op then has the wrong timeout and is

@@ -211,9 +211,6 @@ void bi_remote_op_set_code(bide_op *op, int code);
 void bi_remote_op_set_failed(bide_op *op, int code, const char *error);
 /* The text of BIDE_EUNKNOWN: it was sent, and the reply is lost. text has BIDE_ERROR_SIZE bytes. */
 void bi_remote_op_describe_unknown(const struct remote *remote, const bide_op *op, char *text);
-/* Sets the error text of an op that submit rejects. Returns the code. */
-int bi_remote_op_reject(bide_op *op, int code, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
 
 /* ---- the I/O thread (remote_thread.c) ---- */
 

@@ -21,8 +21,7 @@ const char *const bi_remote_address_params[] = {
 
 static int reject(char *error, const char *what, const char *text)
 {
-    snprintf(error, BIDE_ERROR_SIZE, "open: %s \"%.60s\"", what, text);
-    return BIDE_EINVAL;
+    return bi_error_set(error, BIDE_EINVAL, "open: %s \"%.60s\"", what, text);
 }
 
 /* ---- parameters ---- */
@@ -60,12 +59,10 @@ static int set_secret(struct address *address, const char *text, char *error)
     for (size_t i = 0; good && i < size; i++)
         good = text[i] > 32 && text[i] < 127;
 
-    if (!good) {
-        snprintf(error, BIDE_ERROR_SIZE,
-                 "open: a secret has 1 to %d letters, digits and signs, and no spaces",
-                 BI_SECRET_MAX);
-        return BIDE_EINVAL;
-    }
+    if (!good)
+        return bi_error_set(error, BIDE_EINVAL,
+                            "open: a secret has 1 to %d letters, digits and signs, and no spaces",
+                            BI_SECRET_MAX);
 
     memcpy(address->secret, text, size + 1);
     return BIDE_OK;
@@ -81,23 +78,22 @@ static int read_secret(struct address *address, const char *path, char *error)
 
     if (file != NULL)
         fclose(file);
-    if (line_size < 0 && number != 0) {
-        snprintf(error, BIDE_ERROR_SIZE, "open: cannot read the secret_file %.100s: %s", path,
-                 bi_conffile_strerror(number));
-        return BIDE_EINVAL;
-    }
+    if (line_size < 0 && number != 0)
+        return bi_error_set(error, BIDE_EINVAL, "open: cannot read the secret_file %.100s: %s",
+                            path, bi_conffile_strerror(number));
     /* A NUL byte would silently cut the secret off. */
     bool has_no_nul = strlen(line) == (size_t)(line_size < 0 ? 0 : line_size);
     int code = has_no_nul ? set_secret(address, line, error) : BIDE_EINVAL;
     /* A wrong file may hold something else that is private: neither the stack nor the error
      * text retains its content. */
     explicit_bzero(line, sizeof(line));
-    if (code != BIDE_OK)
-        snprintf(error, BIDE_ERROR_SIZE,
-                 "open: the first line of the secret_file %.100s is no secret: 1 to %d letters, "
-                 "digits and signs",
-                 path, BI_SECRET_MAX);
-    return code;
+    if (code == BIDE_OK)
+        return code;
+    return bi_error_set(
+        error, code,
+        "open: the first line of the secret_file %.100s is no secret: 1 to %d letters, "
+        "digits and signs",
+        path, BI_SECRET_MAX);
 }
 
 static int set_parameter(struct address *address, const struct bi_url_param *param, char *error)
@@ -126,11 +122,9 @@ static int set_parameter(struct address *address, const struct bi_url_param *par
     for (size_t i = 0; i < sizeof(durations) / sizeof(durations[0]); i++) {
         if (strcmp(durations[i].name, param->name) != 0)
             continue;
-        if (!parse_duration(param->value, durations[i].value)) {
-            snprintf(error, BIDE_ERROR_SIZE, "open: %s is \"%.40s\"; it takes 1ms to 1d",
-                     param->name, param->value);
-            return BIDE_EINVAL;
-        }
+        if (!parse_duration(param->value, durations[i].value))
+            return bi_error_set(error, BIDE_EINVAL, "open: %s is \"%.40s\"; it takes 1ms to 1d",
+                                param->name, param->value);
     }
     return BIDE_OK;
 }
@@ -246,11 +240,11 @@ int bi_remote_address_parse(struct address *address, const struct bi_url *url,
     if (strncmp(url->location, "//", 2) != 0) {
         /* What stands before an @ may be a secret. */
         const char *at = strrchr(url->location, '@');
-        snprintf(error, BIDE_ERROR_SIZE,
-                 "open: the address of a server must be like %s://host:%s or "
-                 "%s:///run/bide/bided.sock, not \"%.60s\"",
-                 url->scheme, default_port, url->scheme, at == NULL ? url->location : at);
-        return BIDE_EINVAL;
+        return bi_error_set(error, BIDE_EINVAL,
+                            "open: the address of a server must be like %s://host:%s or "
+                            "%s:///run/bide/bided.sock, not \"%.60s\"",
+                            url->scheme, default_port, url->scheme,
+                            at == NULL ? url->location : at);
     }
 
     snprintf(location, sizeof(location), "%s", url->location + 2);

@@ -33,17 +33,6 @@ void bi_remote_op_set_failed(bide_op *op, int code, const char *error)
         finish->status = code;
 }
 
-int bi_remote_op_reject(bide_op *op, int code, const char *format, ...)
-{
-    int size = snprintf(op->error, sizeof(op->error), "%s: ", bide_op_name(op->kind));
-
-    va_list args;
-    va_start(args, format);
-    vsnprintf(op->error + size, sizeof(op->error) - (size_t)size, format, args);
-    va_end(args);
-    return code;
-}
-
 void bi_remote_op_describe_unknown(const struct remote *remote, const bide_op *op, char *text)
 {
     snprintf(text, BIDE_ERROR_SIZE,

@@ -348,9 +348,7 @@ int bi_server_listen(struct server *server, const struct protocol *protocol, int
     int code = bi_server_start_protocol(server, protocol, &state, error);
     if (code == BIDE_OK)
         code = bi_acceptor_add(server, protocol, state, fd);
-    if (code == BIDE_ENOMEM)
-        snprintf(error, BIDE_ERROR_SIZE, "out of memory");
-    return code;
+    return code == BIDE_ENOMEM ? bi_error_set(error, code, "out of memory") : code;
 }
 
 /* A stop is complete when all connections are closed and released, and no op is in flight. */

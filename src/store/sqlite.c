@@ -191,12 +191,6 @@ static int scan_pauses(struct sqlite *sqlite, store_visit visit, void *ctx, char
     return status;
 }
 
-static int out_of_memory(char *error)
-{
-    bi_text_copy(error, bide_code_text(BIDE_ENOMEM));
-    return BIDE_ENOMEM;
-}
-
 static int scan_policies(struct sqlite *sqlite, store_visit visit, void *ctx, char *error)
 {
     sqlite3_stmt *stmt = bi_sqlite_statement(&sqlite->writer, ST_POLICIES);
@@ -213,7 +207,7 @@ static int scan_policies(struct sqlite *sqlite, store_visit visit, void *ctx, ch
         if (record.image.body != NULL)
             code = visit_topic(sqlite, &record, damage, visit, ctx, &status);
         else
-            status = out_of_memory(error);
+            status = bi_error_set_code(error, BIDE_ENOMEM);
         bi_image_unref(&record.image);
     }
 
@@ -293,8 +287,8 @@ static const struct store_ops sqlite_ops = {
 static int path_error(const char *path, char *error)
 {
     int number = errno;
-    snprintf(error, BIDE_ERROR_SIZE, "open: %.120s: %s", path, strerror(number));
-    return number == ENOMEM ? BIDE_ENOMEM : BIDE_EIO;
+    return bi_error_set(error, number == ENOMEM ? BIDE_ENOMEM : BIDE_EIO, "open: %.120s: %s", path,
+                        strerror(number));
 }
 
 /* Makes the path absolute: the process may change its directory while the queue is open. */
@@ -344,11 +338,10 @@ static int check_directory(const char *path, char *error)
         return BIDE_OK;
 
     if (name[0] == 0)
-        snprintf(error, BIDE_ERROR_SIZE, "open: %.120s ends in a slash; a file is needed", path);
-    else
-        snprintf(error, BIDE_ERROR_SIZE, "open: the directory %.80s of %.25s: %s%s", directory,
-                 name, strerror(errno), errno == ENOENT ? "; make it first" : "");
-    return name[0] == 0 ? BIDE_EINVAL : BIDE_EIO;
+        return bi_error_set(error, BIDE_EINVAL, "open: %.120s ends in a slash; a file is needed",
+                            path);
+    return bi_error_set(error, BIDE_EIO, "open: the directory %.80s of %.25s: %s%s", directory,
+                        name, strerror(errno), errno == ENOENT ? "; make it first" : "");
 }
 
 /* Rejects what cannot be opened as a queue, with a message that names the cause. SQLite
@@ -358,24 +351,19 @@ static int check_file(const char *path, char *error)
     struct stat file;
 
     /* Leaves room for the suffixes of the files beside it. */
-    if (strlen(path) > PATH_MAX - 16) {
-        snprintf(error, BIDE_ERROR_SIZE, "open: %.60s... is too long for a path", path);
-        return BIDE_EINVAL;
-    }
+    if (strlen(path) > PATH_MAX - 16)
+        return bi_error_set(error, BIDE_EINVAL, "open: %.60s... is too long for a path", path);
     if (stat(path, &file) != 0)
         return check_directory(path, error);
 
-    if (!S_ISREG(file.st_mode)) {
-        snprintf(error, BIDE_ERROR_SIZE, "open: %.120s is %s, not a file", path,
-                 S_ISDIR(file.st_mode) ? "a directory" : "a device, pipe or socket");
-        return BIDE_EINVAL;
-    }
+    if (!S_ISREG(file.st_mode))
+        return bi_error_set(error, BIDE_EINVAL, "open: %.120s is %s, not a file", path,
+                            S_ISDIR(file.st_mode) ? "a directory" : "a device, pipe or socket");
 
     if (access(path, R_OK | W_OK) != 0) {
         char hint[BI_SQLITE_HINT_SIZE];
-        snprintf(error, BIDE_ERROR_SIZE, "open: %.100s cannot be written: %s%s", path,
-                 strerror(errno), bi_sqlite_error_hint(errno, hint));
-        return BIDE_EIO;
+        return bi_error_set(error, BIDE_EIO, "open: %.100s cannot be written: %s%s", path,
+                            strerror(errno), bi_sqlite_error_hint(errno, hint));
     }
     return BIDE_OK;
 }
@@ -419,10 +407,10 @@ static int open_when_full(struct sqlite *sqlite, char *error)
     if (code == BIDE_OK)
         bi_sqlite_ballast_release(sqlite);
     else if (code == BIDE_EFULL)
-        snprintf(error, BIDE_ERROR_SIZE,
-                 "open: %.100s: the disk is full, without room for the log of the file; make room, "
-                 "and open it again",
-                 sqlite->path);
+        bi_error_set(error, code,
+                     "open: %.100s: the disk is full, without room for the log of the file; make "
+                     "room, and open it again",
+                     sqlite->path);
     return code;
 }
 
@@ -453,10 +441,8 @@ int bi_sqlite_store_new(const char *path, const struct bi_sqlite_options *option
 {
     struct sigxfsz_guard guard;
     struct sqlite *sqlite = calloc(1, sizeof(*sqlite));
-    if (sqlite == NULL) {
-        bi_text_copy(error, bide_code_text(BIDE_ENOMEM));
-        return BIDE_ENOMEM;
-    }
+    if (sqlite == NULL)
+        return bi_error_set_code(error, BIDE_ENOMEM);
 
     sqlite->base.ops = &sqlite_ops;
     sqlite->options = *options;

@@ -157,8 +157,7 @@ int bi_sqlite_check(struct store *store, struct store_report *report, char *erro
     }
 
     if (code == BIDE_OK && check.problem[0] != 0) {
-        snprintf(error, BIDE_ERROR_SIZE, "check: %.60s: %s", sqlite->path, check.problem);
-        code = BIDE_EIO;
+        code = bi_error_set(error, BIDE_EIO, "check: %.60s: %s", sqlite->path, check.problem);
     }
     return code;
 }

@@ -151,8 +151,8 @@ static int try_commit(struct sqlite *sqlite, const struct bi_batch *batch, enum 
     *residue = RESIDUE_NONE;
     if (!written && code == SQLITE_INTERRUPT) {
         bi_sqlite_roll_back(writer);
-        bi_text_copy(error, "the queue is closed, and the time for that is over");
-        return BIDE_CLOSED;
+        return bi_error_set(error, BIDE_CLOSED,
+                            "the queue is closed, and the time for that is over");
     }
 
     /* The error text comes first: the rollback would replace the error of the connection. */
@@ -358,8 +358,7 @@ static int resolve_outcome(struct sqlite *sqlite, const struct bi_batch *batch,
     sqlite->outcome_unknown = true;
     char reason[BIDE_ERROR_SIZE];
     bi_text_copy(reason, error);
-    snprintf(error, BIDE_ERROR_SIZE, "%.150s; it may or may not be stored", reason);
-    return BIDE_EUNKNOWN;
+    return bi_error_set(error, BIDE_EUNKNOWN, "%.150s; it may or may not be stored", reason);
 }
 
 /* Estimates the bytes that the batch adds to the log and the database. A large body may leave
@@ -393,11 +392,11 @@ static int check_batch_space(struct sqlite *sqlite, const struct bi_batch *batch
     if (bi_sqlite_has_space(sqlite, bytes))
         return BIDE_OK;
 
-    snprintf(error, BIDE_ERROR_SIZE,
-             "commit: %.80s: the disk has no room for %lld MB at once; make room, or put less at a "
-             "time",
-             sqlite->path, (long long)(bytes >> 20) + 1);
-    return BIDE_EFULL;
+    return bi_error_set(
+        error, BIDE_EFULL,
+        "commit: %.80s: the disk has no room for %lld MB at once; make room, or put less at a "
+        "time",
+        sqlite->path, (long long)(bytes >> 20) + 1);
 }
 
 /* Makes one attempt and resolves its outcome. */
@@ -427,10 +426,10 @@ static int check_removed(const struct sqlite *sqlite, char *error)
     if (fstat(sqlite->lock_fd, &file) != 0 || file.st_nlink > 0)
         return BIDE_OK;
 
-    snprintf(error, BIDE_ERROR_SIZE,
-             "commit: %.80s was removed while the queue is open; nothing can be kept any more",
-             sqlite->path);
-    return BIDE_EIO;
+    return bi_error_set(
+        error, BIDE_EIO,
+        "commit: %.80s was removed while the queue is open; nothing can be kept any more",
+        sqlite->path);
 }
 
 /* Rejects the batch while a checkpoint is blocked and the disk is nearly full: a longer log
@@ -475,9 +474,8 @@ static int check_disk_full(struct sqlite *sqlite, const struct bi_batch *batch, 
         return BIDE_OK;
     }
 
-    snprintf(error, BIDE_ERROR_SIZE, "commit: %.80s: the disk is full; make room, or delete jobs",
-             sqlite->path);
-    return BIDE_EFULL;
+    return bi_error_set(error, BIDE_EFULL,
+                        "commit: %.80s: the disk is full; make room, or delete jobs", sqlite->path);
 }
 
 static int commit_new(struct sqlite *sqlite, const struct bi_batch *batch, char *error)

@@ -119,9 +119,9 @@ int bi_sqlite_set_error(const struct sqlite *sqlite, const struct connection *co
 
     /* Only these errors come from a system call; for others errno is stale. */
     bool io = (code & 0xff) == SQLITE_IOERR || (code & 0xff) == SQLITE_CANTOPEN;
-    snprintf(error, BIDE_ERROR_SIZE, "%s: %.80s: %.60s%s%s", operation, sqlite->path, text,
-             io && os_errno != 0 ? ": " : "", io && os_errno != 0 ? strerror(os_errno) : "");
-    return bi_sqlite_map_error(code, os_errno);
+    return bi_error_set(error, bi_sqlite_map_error(code, os_errno), "%s: %.80s: %.60s%s%s",
+                        operation, sqlite->path, text, io && os_errno != 0 ? ": " : "",
+                        io && os_errno != 0 ? strerror(os_errno) : "");
 }
 
 /* ---- connections ---- */

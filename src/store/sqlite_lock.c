@@ -111,9 +111,8 @@ static int set_locked_error(const struct sqlite *sqlite, const struct stat *file
                            ? "go through that server, beanstalk://..., or end it first"
                            : "end that one first, or run bided on the file and let both go "
                              "through it";
-    snprintf(error, BIDE_ERROR_SIZE, "open: %.80s belongs to %s; %s", sqlite->path, holder_name,
-             hint);
-    return BIDE_EBUSY;
+    return bi_error_set(error, BIDE_EBUSY, "open: %.80s belongs to %s; %s", sqlite->path,
+                        holder_name, hint);
 }
 
 static int set_open_error(const struct sqlite *sqlite, char *error)
@@ -122,10 +121,9 @@ static int set_open_error(const struct sqlite *sqlite, char *error)
     int number = errno;
     int code = bi_sqlite_is_out_of_space(number) ? BIDE_EFULL : BIDE_EIO;
     char hint_buf[BI_SQLITE_HINT_SIZE];
-    snprintf(error, BIDE_ERROR_SIZE, "open: %.90s cannot be %s: %s%s", sqlite->path,
-             number == ENOENT || code == BIDE_EFULL ? "made" : "opened for writing",
-             strerror(number), bi_sqlite_error_hint(number, hint_buf));
-    return code;
+    return bi_error_set(error, code, "open: %.90s cannot be %s: %s%s", sqlite->path,
+                        number == ENOENT || code == BIDE_EFULL ? "made" : "opened for writing",
+                        strerror(number), bi_sqlite_error_hint(number, hint_buf));
 }
 
 /* Opens and locks the file, and inserts it into the list. The mutex of the list is held, so
@@ -137,11 +135,10 @@ static int lock_file(struct sqlite *sqlite, char *error)
     const struct sqlite *other = stat(sqlite->path, &file) == 0 ? locked_files : NULL;
     while (other != NULL && (other->device != file.st_dev || other->inode != file.st_ino))
         other = other->next_locked;
-    if (other != NULL) {
-        snprintf(error, BIDE_ERROR_SIZE,
-                 "open: %.100s is open in this process already; use that queue", sqlite->path);
-        return BIDE_EBUSY;
-    }
+    if (other != NULL)
+        return bi_error_set(error, BIDE_EBUSY,
+                            "open: %.100s is open in this process already; use that queue",
+                            sqlite->path);
 
     /* Jobs are private to their owner, whatever the umask; SQLite copies the mode to its files. */
     int fd = open(sqlite->path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);

@@ -472,16 +472,16 @@ static int publish_copy(const struct store *store, const char *temp_path, const 
 
     if (failed == 0)
         return BIDE_OK;
-    snprintf(error, BIDE_ERROR_SIZE, "backup: %.120s: %s", path, strerror(failed));
-    return bi_sqlite_is_out_of_space(failed) ? BIDE_EFULL
-           : failed == EEXIST                ? BIDE_EINVAL
-                                             : BIDE_EIO;
+    return bi_error_set(error,
+                        bi_sqlite_is_out_of_space(failed) ? BIDE_EFULL
+                        : failed == EEXIST                ? BIDE_EINVAL
+                                                          : BIDE_EIO,
+                        "backup: %.120s: %s", path, strerror(failed));
 }
 
 static int reject_target(const char *path, const char *why, char *error)
 {
-    snprintf(error, BIDE_ERROR_SIZE, "backup: %.110s %s; choose a new name", path, why);
-    return BIDE_EINVAL;
+    return bi_error_set(error, BIDE_EINVAL, "backup: %.110s %s; choose a new name", path, why);
 }
 
 /* Rejects a target that exists, and a name that SQLite would take for a part of a database:
@@ -491,10 +491,8 @@ static int check_target(const struct sqlite *sqlite, const char *path, char *err
     static const char *const suffixes[] = {"-wal", "-shm", "-journal", "-filler"};
     char name[4096 + 16];
 
-    if (strlen(path) > 4000) {
-        bi_text_copy(error, "backup: the path is too long");
-        return BIDE_EINVAL;
-    }
+    if (strlen(path) > 4000)
+        return bi_error_set(error, BIDE_EINVAL, "backup: the path is too long");
     if (access(path, F_OK) == 0)
         return reject_target(path, "exists", error);
 
@@ -522,10 +520,10 @@ static int create_temp(const struct sqlite *sqlite, const char *path, char *temp
     if (fd < 0) {
         int number = errno;
         char hint[BI_SQLITE_HINT_SIZE];
-        snprintf(error, BIDE_ERROR_SIZE, "backup: %.100s: %s%s", path, strerror(number),
-                 number == EROFS ? "; allow it by ReadWritePaths= of its unit"
-                                 : bi_sqlite_error_hint(number, hint));
-        return bi_sqlite_is_out_of_space(number) ? BIDE_EFULL : BIDE_EIO;
+        return bi_error_set(error, bi_sqlite_is_out_of_space(number) ? BIDE_EFULL : BIDE_EIO,
+                            "backup: %.100s: %s%s", path, strerror(number),
+                            number == EROFS ? "; allow it by ReadWritePaths= of its unit"
+                                            : bi_sqlite_error_hint(number, hint));
     }
 
     /* The copy holds the same jobs, so it gets the permissions of the queue. */

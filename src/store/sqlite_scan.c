@@ -143,8 +143,7 @@ int bi_sqlite_count(struct store *store, uint64_t below, uint64_t *count, char *
 
     if (status == BIDE_OK || !store->stopping)
         return status;
-    bi_text_copy(error, bide_code_text(BIDE_CLOSED));
-    return BIDE_CLOSED;
+    return bi_error_set_code(error, BIDE_CLOSED);
 }
 
 /* ---- scanning ---- */
@@ -334,10 +333,8 @@ int bi_sqlite_scan_locked(struct sqlite *sqlite, uint64_t *after, uint64_t below
         code = SQLITE_CORRUPT;
 
     /* The visitor stopped the scan. *after stays before the row that it rejected. */
-    if (status != BIDE_OK) {
-        snprintf(error, BIDE_ERROR_SIZE, "scan: %.80s: %s", sqlite->path, bide_code_text(status));
-        return status;
-    }
+    if (status != BIDE_OK)
+        return bi_error_set(error, status, "scan: %.80s: %s", sqlite->path, bide_code_text(status));
     if (code == SQLITE_DONE)
         return count < max ? BIDE_NOT_FOUND : BIDE_OK;
 

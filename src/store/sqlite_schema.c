@@ -94,9 +94,9 @@ static const char *const migrations[] = {migration_1, migration_2, migration_3, 
 
 static int not_bide_file(const struct sqlite *sqlite, const char *why, char *error)
 {
-    snprintf(error, BIDE_ERROR_SIZE, "open: %.80s is not a file of bide: %s; choose another name",
-             sqlite->path, why);
-    return BIDE_EINVAL;
+    return bi_error_set(error, BIDE_EINVAL,
+                        "open: %.80s is not a file of bide: %s; choose another name", sqlite->path,
+                        why);
 }
 
 int bi_sqlite_check_schema(struct sqlite *sqlite, char *error)
@@ -121,15 +121,14 @@ int bi_sqlite_check_schema(struct sqlite *sqlite, char *error)
 
     /* The header of a damaged file may have any version. */
     if (version < 0)
-        snprintf(error, BIDE_ERROR_SIZE,
-                 "open: %.60s is damaged: its schema version is %lld; open a backup of it",
-                 sqlite->path, (long long)version);
-    else
-        snprintf(error, BIDE_ERROR_SIZE,
-                 "open: %.60s was written by a newer bide (schema %lld, this one knows %d); "
-                 "use that version",
-                 sqlite->path, (long long)version, VERSION);
-    return BIDE_EINVAL;
+        return bi_error_set(
+            error, BIDE_EINVAL,
+            "open: %.60s is damaged: its schema version is %lld; open a backup of it", sqlite->path,
+            (long long)version);
+    return bi_error_set(error, BIDE_EINVAL,
+                        "open: %.60s was written by a newer bide (schema %lld, this one knows %d); "
+                        "use that version",
+                        sqlite->path, (long long)version, VERSION);
 }
 
 /* Runs the migrations from a version to the last one. A failure leaves the file unchanged. */

@@ -75,17 +75,14 @@ static bool grow(struct put_list **list)
 /* The limits of one finish_and_put; a single body may be larger. */
 static int check_limits(const struct put_list *list, size_t body_size, char *error)
 {
-    if (bi_put_list_count(list) == BIDE_BATCH_JOBS) {
-        snprintf(error, BIDE_ERROR_SIZE, "%d jobs are the most that one job can put",
-                 BIDE_BATCH_JOBS);
-        return BIDE_TOO_BIG;
-    }
-    if (bi_put_list_count(list) > 0 && list->bytes + body_size > BIDE_BATCH_BYTES) {
-        snprintf(error, BIDE_ERROR_SIZE,
-                 "the bodies would have %zu bytes; %zu are the most that one job can put",
-                 list->bytes + body_size, BIDE_BATCH_BYTES);
-        return BIDE_TOO_BIG;
-    }
+    if (bi_put_list_count(list) == BIDE_BATCH_JOBS)
+        return bi_error_set(error, BIDE_TOO_BIG, "%d jobs are the most that one job can put",
+                            BIDE_BATCH_JOBS);
+    if (bi_put_list_count(list) > 0 && list->bytes + body_size > BIDE_BATCH_BYTES)
+        return bi_error_set(
+            error, BIDE_TOO_BIG,
+            "the bodies would have %zu bytes; %zu are the most that one job can put",
+            list->bytes + body_size, BIDE_BATCH_BYTES);
     return BIDE_OK;
 }
 
@@ -143,8 +140,7 @@ int bi_put_list_add(struct put_list **list, const bide_options *options, const b
     if (args == NULL || body == NULL) {
         free(args);
         bide_buf_unref(body);
-        snprintf(error, BIDE_ERROR_SIZE, "%s", bide_code_text(BIDE_ENOMEM));
-        return BIDE_ENOMEM;
+        return bi_error_set(error, BIDE_ENOMEM, "%s", bide_code_text(BIDE_ENOMEM));
     }
 
     assert((*list)->count < (*list)->room);

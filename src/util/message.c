@@ -5,6 +5,15 @@
 
 /* ---- error texts ---- */
 
+int bi_error_set(char *error, int code, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(error, BIDE_ERROR_SIZE, format, args);
+    va_end(args);
+    return code;
+}
+
 size_t bi_text_utf8_decode(const unsigned char *text, size_t length, uint32_t *point)
 {
     static const uint32_t min_point[] = {0, 0, 0x80, 0x800, 0x10000};

@@ -26,6 +26,17 @@ static inline void bi_text_copy(char *to, const char *from)
     to[size] = 0;
 }
 
+/* Writes a message, truncated if it is too long. Returns the code, for `return bi_error_set(...)`. */
+int bi_error_set(char *error, int code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* The same with the general text of the code. */
+static inline int bi_error_set_code(char *error, int code)
+{
+    bi_text_copy(error, bide_code_text(code));
+    return code;
+}
+
 /* The size of the UTF-8 character at text; 0 if it is invalid. By RFC 3629: no overlong forms, no
  * surrogates, nothing beyond U+10FFFF. length: bytes of the text, at least 1. */
 size_t bi_text_utf8_size(const unsigned char *text, size_t length);

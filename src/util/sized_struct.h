@@ -5,10 +5,9 @@
 #ifndef BI_SIZED_STRUCT_H
 #define BI_SIZED_STRUCT_H
 
-#include <bide/error.h>
+#include "util/message.h"
 
 #include <stddef.h>
-#include <stdio.h>
 #include <string.h>
 
 /* A larger size is not that of a newer version but uninitialized memory. */
@@ -28,18 +27,15 @@ static inline int bi_sized_struct_copy(void *to, const void *from, const char *i
     memcpy(&own, to, sizeof(own));
     memcpy(&given, from, sizeof(given));
 
-    if (given < sizeof(given) || given % sizeof(given) != 0 || given > BI_SIZED_STRUCT_MAX) {
-        snprintf(error, BIDE_ERROR_SIZE, "the options were not begun with %s", init);
-        return BIDE_EINVAL;
-    }
+    if (given < sizeof(given) || given % sizeof(given) != 0 || given > BI_SIZED_STRUCT_MAX)
+        return bi_error_set(error, BIDE_EINVAL, "the options were not begun with %s", init);
 
     /* Members of a newer version that are zero have their default: ignoring them is right. */
     for (size_t i = own; i < given; i++)
-        if (((const char *)from)[i] != 0) {
-            snprintf(error, BIDE_ERROR_SIZE,
-                     "the program sets an option that this version of the library does not know");
-            return BIDE_EINVAL;
-        }
+        if (((const char *)from)[i] != 0)
+            return bi_error_set(
+                error, BIDE_EINVAL,
+                "the program sets an option that this version of the library does not know");
 
     memcpy(to, from, given < own ? given : own);
     /* The copy has our size again, not that of the program. */

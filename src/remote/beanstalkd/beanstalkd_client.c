@@ -54,8 +54,8 @@ static const struct op_handler *find_handler(bide_op_kind kind)
 
 int bi_beanstalkd_client_reject_unsupported(bide_op *op, const char *what)
 {
-    return bi_remote_op_reject(op, BIDE_ENOTSUP,
-                               "the server is a plain beanstalkd, which does not know %s", what);
+    return bi_op_reject(op, BIDE_ENOTSUP,
+                        "the server is a plain beanstalkd, which does not know %s", what);
 }
 
 /* ---- ops ---- */
@@ -64,8 +64,8 @@ static int check(bide_op *op)
 {
     return find_handler(op->kind) != NULL
                ? BIDE_OK
-               : bi_remote_op_reject(op, BIDE_ENOTSUP,
-                                     "the server is a plain beanstalkd, which cannot do that");
+               : bi_op_reject(op, BIDE_ENOTSUP,
+                              "the server is a plain beanstalkd, which cannot do that");
 }
 
 static struct remote_op *new_op(struct remote *remote, bide_op *op, bool shut)
@@ -86,7 +86,7 @@ static int prepare(struct remote *remote, struct remote_op *op)
 {
     (void)remote;
     if (bi_op_args_dup(op->op) != BIDE_OK)
-        return bi_remote_op_reject(op->op, BIDE_ENOMEM, "out of memory");
+        return bi_op_reject(op->op, BIDE_ENOMEM, "out of memory");
     return BIDE_PENDING;
 }
 
@@ -152,8 +152,7 @@ static int connect_main(struct remote *remote, struct io_wait *io_wait, char *er
     if (beanstalkd->main != NULL)
         return BIDE_OK;
     close(fd);
-    bi_text_copy(error, bide_code_text(BIDE_ENOMEM));
-    return BIDE_ENOMEM;
+    return bi_error_set_code(error, BIDE_ENOMEM);
 }
 
 static void disconnect(struct remote *remote, const char *reason)
@@ -280,8 +279,7 @@ int bi_beanstalkd_client_open(const struct backend_context *context, const struc
     if (conn == NULL) {
         free(beanstalkd);
         close(fd);
-        bi_text_copy(error, bide_code_text(BIDE_ENOMEM));
-        return BIDE_ENOMEM;
+        return bi_error_set_code(error, BIDE_ENOMEM);
     }
 
     beanstalkd->main = conn;

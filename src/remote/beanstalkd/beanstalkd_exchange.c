@@ -52,16 +52,15 @@ int bi_beanstalkd_exchange_check(const struct exchange *exchange, const struct r
 
     for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++)
         if (bi_reply_is(reply, errors[i].word))
-            return bi_remote_op_reject(op, errors[i].code, "%s", bide_code_text(errors[i].code));
-    return bi_remote_op_reject(op, BIDE_EIO, "the server at %.90s says %.40s",
-                               exchange->client->remote.address.name, reply->word);
+            return bi_op_reject(op, errors[i].code, "%s", bide_code_text(errors[i].code));
+    return bi_op_reject(op, BIDE_EIO, "the server at %.90s says %.40s",
+                        exchange->client->remote.address.name, reply->word);
 }
 
 int bi_beanstalkd_exchange_reject_malformed(const struct exchange *exchange)
 {
-    return bi_remote_op_reject(exchange->base.op, BIDE_EIO,
-                               "the server at %.90s sent a malformed reply",
-                               exchange->client->remote.address.name);
+    return bi_op_reject(exchange->base.op, BIDE_EIO, "the server at %.90s sent a malformed reply",
+                        exchange->client->remote.address.name);
 }
 
 int bi_beanstalkd_exchange_query_job(struct exchange *exchange, uint64_t id)

@@ -179,8 +179,8 @@ static bool is_server_gone(struct beanstalkd *beanstalkd)
 static int fail_wait(struct exchange *exchange)
 {
     if (!is_server_gone(exchange->client))
-        return bi_remote_op_reject(exchange->base.op, BIDE_TOO_MANY_WAITERS,
-                                   "no further connection for a reserve that waits");
+        return bi_op_reject(exchange->base.op, BIDE_TOO_MANY_WAITERS,
+                            "no further connection for a reserve that waits");
 
     if (exchange->client->main != NULL)
         exchange->client->main->broken = true;

@@ -34,7 +34,7 @@ static int prepare(struct remote *remote, struct remote_op *op)
     if (code == BIDE_PENDING)
         code = bi_bided_topic_ref_prepare(request);
     if (code == BIDE_PENDING && !bi_bided_request_allocate_tag(bided, request))
-        code = bi_remote_op_reject(op->op, BIDE_ENOMEM, "out of memory");
+        code = bi_op_reject(op->op, BIDE_ENOMEM, "out of memory");
     if (code != BIDE_PENDING)
         return code;
 
@@ -95,9 +95,9 @@ static int connect_bided(struct remote *remote, struct io_wait *io_wait, char *e
     /* Pending requests are encoded for bided and cannot be sent to a beanstalkd. */
     if (server_kind != SERVER_BIDED) {
         close(fd);
-        snprintf(error, BIDE_ERROR_SIZE, "the server at %.100s was a bided, and is not any more",
-                 remote->address.name);
-        return BIDE_EIO;
+        return bi_error_set(error, BIDE_EIO,
+                            "the server at %.100s was a bided, and is not any more",
+                            remote->address.name);
     }
 
     bi_bided_of(remote)->fd = fd;
@@ -281,8 +281,7 @@ int bi_bided_client_open(const struct backend_context *context, const struct add
 
     if (bided == NULL) {
         close(fd);
-        bi_text_copy(error, bide_code_text(BIDE_ENOMEM));
-        return BIDE_ENOMEM;
+        return bi_error_set_code(error, BIDE_ENOMEM);
     }
 
     bided->fd = fd;

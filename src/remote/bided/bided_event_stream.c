@@ -107,7 +107,7 @@ static int prepare_subscribe(struct request *request)
     struct event_stream *stream = calloc(1, sizeof(*stream));
 
     if (stream == NULL)
-        return bi_remote_op_reject(request->base.op, BIDE_ENOMEM, "out of memory");
+        return bi_op_reject(request->base.op, BIDE_ENOMEM, "out of memory");
 
     /* Copied: the caller's topic is valid only until submit returns, and a reconnect needs it. */
     stream->kinds = args->kinds;
@@ -133,7 +133,7 @@ static int prepare_on_stream(struct bided *bided, struct request *request,
     if (ready && !stream->subscribed && !stream->restoring && bided->remote.connected)
         ready = resubscribe(bided, stream);
     if (!ready)
-        return bi_remote_op_reject(request->base.op, BIDE_ENOMEM, "out of memory");
+        return bi_op_reject(request->base.op, BIDE_ENOMEM, "out of memory");
 
     attach(request, stream);
     return BIDE_PENDING;
@@ -178,7 +178,7 @@ int bi_bided_event_stream_prepare(struct bided *bided, struct request *request)
 
     struct event_stream *stream = find_stream(bided, op->subscription.handle);
     if (stream == NULL)
-        return bi_remote_op_reject(op, BIDE_EINVAL, "this feed was never subscribed, or has ended");
+        return bi_op_reject(op, BIDE_EINVAL, "this feed was never subscribed, or has ended");
 
     bool at_server = bided->remote.connected && (stream->subscribed || stream->restoring);
     if (op->kind == BIDE_OP_UNSUBSCRIBE && !at_server)

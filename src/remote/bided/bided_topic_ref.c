@@ -26,7 +26,7 @@ int bi_bided_topic_ref_prepare(struct request *request)
     bide_slice topic = op->topic.topic; /* valid only until submit returns */
     request->topic_ref = malloc(sizeof(*request->topic_ref) + topic.size);
     if (request->topic_ref == NULL)
-        return bi_remote_op_reject(request->base.op, BIDE_ENOMEM, "out of memory");
+        return bi_op_reject(request->base.op, BIDE_ENOMEM, "out of memory");
     request->topic_ref->size = topic.size;
     memcpy(request->topic_ref->topic, topic.data, topic.size);
     return BIDE_PENDING;

@@ -23,10 +23,8 @@ static int acquire_default_tube(struct beanstalk *beanstalk, char *error)
 {
     static const bide_slice name = {"default", 7};
     int code = bide_topic_ref(beanstalk->server->queue, "default", 1);
-    if (code != BIDE_OK && code != BIDE_TOO_MANY_TOPICS && code != BIDE_EFULL) {
-        snprintf(error, BIDE_ERROR_SIZE, "%s", bide_last_error());
-        return code;
-    }
+    if (code != BIDE_OK && code != BIDE_TOO_MANY_TOPICS && code != BIDE_EFULL)
+        return bi_error_set(error, code, "%s", bide_last_error());
 
     beanstalk->default_tube = bi_tubes_acquire(&beanstalk->tubes, name);
     if (beanstalk->default_tube == NULL)

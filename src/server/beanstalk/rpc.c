@@ -323,10 +323,8 @@ static int rpc_begin(struct beanstalk_conn *conn, const struct command *command,
 {
     bide_op_kind kind = bi_op_codec_find_kind(command->name.data, command->name.size);
 
-    if (kind == BIDE_OP_NONE) {
-        snprintf(error, BIDE_ERROR_SIZE, "call: unknown op");
-        return BIDE_ENOTSUP;
-    }
+    if (kind == BIDE_OP_NONE)
+        return bi_error_set(error, BIDE_ENOTSUP, "call: unknown op");
 
     struct rpc *rpc = rpc_new(conn, command->tag);
     int code = rpc == NULL ? BIDE_ENOMEM
@@ -343,9 +341,8 @@ static int rpc_begin(struct beanstalk_conn *conn, const struct command *command,
     /* One check per kind. Those with side effects on the connection (topic_ref, subscriptions)
      * come last, so that no other failure has to undo them. */
     if (!bi_rpc_limit_has_memory(conn, memory)) {
-        snprintf(error, BIDE_ERROR_SIZE, "%s: the server has no memory for this call",
-                 bide_op_name(kind));
-        code = BIDE_EBUSY;
+        code = bi_error_set(error, BIDE_EBUSY, "%s: the server has no memory for this call",
+                            bide_op_name(kind));
     } else if (kind == BIDE_OP_BACKUP) {
         code = bi_rpc_limit_check_backup(conn, rpc->coded.op.backup.path, error);
     } else if (kind == BIDE_OP_SUBSCRIBE) {
@@ -353,9 +350,8 @@ static int rpc_begin(struct beanstalk_conn *conn, const struct command *command,
     } else if (kind == BIDE_OP_TOPIC_REF) {
         code = begin_reference(rpc, command, error);
     } else if (!bind_subscription(rpc)) {
-        snprintf(error, BIDE_ERROR_SIZE, "%s: this connection has no such feed",
-                 bide_op_name(kind));
-        code = BIDE_EINVAL;
+        code = bi_error_set(error, BIDE_EINVAL, "%s: this connection has no such feed",
+                            bide_op_name(kind));
     }
 
     count_memory(rpc, memory);

@@ -113,9 +113,9 @@ int bi_rpc_limit_check_subscriptions(const struct beanstalk_conn *conn, char *er
     if (conn->subscription_count + conn->subscriptions_pending < max)
         return BIDE_OK;
 
-    snprintf(error, BIDE_ERROR_SIZE,
-             "subscribe: this connection has %u feeds, the limit (max_feeds_per_connection)", max);
-    return BIDE_TOO_MANY_WAITERS;
+    return bi_error_set(
+        error, BIDE_TOO_MANY_WAITERS,
+        "subscribe: this connection has %u feeds, the limit (max_feeds_per_connection)", max);
 }
 
 /* ---- files ---- */
@@ -146,9 +146,7 @@ int bi_rpc_limit_check_backup(const struct beanstalk_conn *conn, const char *pat
         return BIDE_ENOTSUP;
     }
 
-    if (path == NULL || path[0] != '/') {
-        snprintf(error, BIDE_ERROR_SIZE, "backup: the path must be absolute");
-        return BIDE_EINVAL;
-    }
+    if (path == NULL || path[0] != '/')
+        return bi_error_set(error, BIDE_EINVAL, "backup: the path must be absolute");
     return BIDE_OK;
 }
