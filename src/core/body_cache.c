@@ -89,13 +89,10 @@ static struct job *cached_job(struct core *core, uint64_t id)
 
 static void evict(struct core *core, struct job *job)
 {
-    assert(core->cache.count > 0 && core->cache.bytes >= job->body_size);
     assert((job->flags & JOB_CACHED) != 0 && job->body != NULL);
 
-    core->cache.bytes -= job->body_size;
-    core->cache.count--;
+    bi_body_cache_remove(core, job);
     core->memory -= job->body_size;
-
     job->flags &= (uint8_t)~JOB_CACHED;
     bide_buf_unref(job->body);
     job->body = NULL;

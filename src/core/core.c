@@ -185,6 +185,12 @@ int bi_core_error_no_job(bide_op *op, uint64_t id)
                          (unsigned long long)id);
 }
 
+int bi_core_error_no_topic(bide_op *op, bide_slice topic)
+{
+    return bi_core_error(op, BIDE_NOT_FOUND, "%s: there is no topic %.*s", bide_op_name(op->kind),
+                         (int)topic.size, (const char *)topic.data);
+}
+
 int bi_core_error_reserved(bide_op *op, const struct job *job)
 {
     return bi_core_error(op, BIDE_RESERVED,

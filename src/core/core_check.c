@@ -22,8 +22,7 @@ static const char *check_key(struct core *core, const struct job *job, const str
     INVARIANT(holds == ((job->flags & JOB_KEYED) != 0), "a job holds its key in the wrong state");
     if (!holds)
         return NULL;
-    bide_slice key = {bide_buf_data(ext->key), bide_buf_size(ext->key)};
-    INVARIANT(bi_job_find_by_key(core, topic_of(core, job), key) == job,
+    INVARIANT(bi_job_find_by_key(core, topic_of(core, job), bi_buf_slice(ext->key)) == job,
               "a key leads to another job");
     return NULL;
 }

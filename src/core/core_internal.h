@@ -285,6 +285,7 @@ int bi_core_error_code(bide_op *op, int code);
 int bi_core_error_limit(const struct core *core, bide_op *op, int code);
 /* The errors of many ops: no such job; it is reserved; its state does not allow the op. */
 int bi_core_error_no_job(bide_op *op, uint64_t id);
+int bi_core_error_no_topic(bide_op *op, bide_slice topic);
 int bi_core_error_reserved(bide_op *op, const struct job *job);
 int bi_core_error_wrong_state(bide_op *op, const struct job *job);
 /* The limit of max_jobs of the topic is reached; it has so many jobs. */
@@ -338,7 +339,6 @@ struct job *bi_job_find(struct core *core, uint64_t id);
 
 /* The job that holds a key, or NULL. */
 struct job *bi_job_find_by_key(const struct core *core, const struct topic *topic, bide_slice key);
-uint64_t bi_job_key_hash(const struct core *core, const struct topic *topic, bide_slice key);
 
 /* ---- changes shared by ops and timers; all of them count and emit events ---- */
 
@@ -535,8 +535,6 @@ static inline int64_t bi_lease_touched_at(const struct job_ext *ext)
 #define EXT_TIME_touched(core, ext)  bi_lease_touched_at(ext)
 #define EXT_TIME_buried(core, ext)   (ext)->buried
 #define EXT_TIME_done(core, ext)     (ext)->done
-/* Undoes a reservation that was never replied to: the job is as before, and nothing is counted. */
-void bi_lease_undo_grant(struct core *core, struct job *job);
 /* Undoes it later, because memory is lacking now. Until then the job remains reserved. */
 void bi_lease_retry_undo(struct core *core, struct job *job);
 /* Detaches a reservation from its op. Marks it in the journal, too: if a later change of the job

@@ -73,7 +73,7 @@ struct job *bi_job_find(struct core *core, uint64_t id)
     return bi_job_lookup(core, id);
 }
 
-uint64_t bi_job_key_hash(const struct core *core, const struct topic *topic, bide_slice key)
+static uint64_t hash_of_key(const struct core *core, const struct topic *topic, bide_slice key)
 {
     /* Mix in the topic's hash, which is as secret as the key: equal keys of different topics do
      * not share a chain. */
@@ -84,7 +84,7 @@ uint64_t bi_job_key_hash(const struct core *core, const struct topic *topic, bid
 
 struct job *bi_job_find_by_key(const struct core *core, const struct topic *topic, bide_slice key)
 {
-    uint64_t hash = bi_job_key_hash(core, topic, key);
+    uint64_t hash = hash_of_key(core, topic, key);
 
     uint32_t ref = bi_hash_table_first(&core->by_key, hash);
     while (ref != 0) {
@@ -467,8 +467,7 @@ static void update_key(struct core *core, struct job *job, struct job_ext *ext)
     if ((job->flags & JOB_KEYED) != 0)
         return;
 
-    bide_slice key = {bide_buf_data(ext->key), bide_buf_size(ext->key)};
-    ext->key_hash = bi_job_key_hash(core, topic_of(core, job), key);
+    ext->key_hash = hash_of_key(core, topic_of(core, job), bi_buf_slice(ext->key));
     bi_hash_table_insert(&core->by_key, &keys, &core->exts, job->ext);
     job->flags |= JOB_KEYED;
 }

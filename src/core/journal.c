@@ -68,6 +68,14 @@ static void raise_hold(struct core *core, uint64_t batch)
         core->hold = batch;
 }
 
+static void depend_on_batch(struct core *core, uint64_t batch)
+{
+    const struct journal *journal = &core->journal;
+    /* Batches up to undone were rolled back: waiting for one would never end. */
+    if (journal->on && batch > journal->committed && batch > journal->undone)
+        raise_hold(core, batch);
+}
+
 /* ---- entries ---- */
 
 static void list_append(struct core *core, struct undo_list *list, struct undo *undo)
@@ -372,18 +380,12 @@ uint64_t bi_journal_next_batch(const struct core *core, const struct job *job)
 
 void bi_journal_depend_on_topic(struct core *core, const struct topic *topic)
 {
-    const struct journal *journal = &core->journal;
-    /* Batches up to undone were rolled back: waiting for one would never end. */
-    if (journal->on && topic->changed > journal->committed && topic->changed > journal->undone)
-        raise_hold(core, topic->changed);
+    depend_on_batch(core, topic->changed);
 }
 
 void bi_journal_depend_on_policy(struct core *core, const struct topic *topic)
 {
-    const struct journal *journal = &core->journal;
-    uint64_t batch = topic->policy_batch;
-    if (journal->on && batch > journal->committed && batch > journal->undone)
-        raise_hold(core, batch);
+    depend_on_batch(core, topic->policy_batch);
 }
 
 void bi_journal_depend_on_limits(struct core *core, const struct topic *topic)

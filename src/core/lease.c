@@ -241,7 +241,8 @@ void bi_lease_requeue(struct core *core, struct job *job, int64_t delay)
     bi_lease_requeue_at(core, job, core->now.mono + delay, false);
 }
 
-void bi_lease_undo_grant(struct core *core, struct job *job)
+/* Undoes a reservation that was never replied to: the job is as before, and nothing is counted. */
+static void undo_grant(struct core *core, struct job *job)
 {
     struct job_ext *ext = ext_of(core, job);
     assert(job->state == BIDE_STATE_RESERVED && ext->reply_pending && ext->abandoned);
@@ -308,7 +309,7 @@ void bi_lease_undo_reserve(struct core *core, bide_op *op, struct bi_now now)
     for (size_t i = 0; i < count; i++) {
         struct job *job = bi_lease_abandon(core, &jobs[i]);
         if (job != NULL)
-            bi_lease_undo_grant(core, job);
+            undo_grant(core, job);
     }
 }
 
@@ -321,7 +322,7 @@ void bi_fire_lease(struct core *core, struct timer *timer)
     /* Not a lease: a reservation that is to be undone, now or in a retry. */
     if (ext->reply_pending) {
         assert(ext->abandoned);
-        bi_lease_undo_grant(core, job);
+        undo_grant(core, job);
         return;
     }
 

@@ -16,11 +16,6 @@
 #include <assert.h>
 #include <string.h>
 
-static bide_slice slice_of_buf(const bide_buf *buf)
-{
-    return (bide_slice){bide_buf_data(buf), bide_buf_size(buf)};
-}
-
 #define TIME_RETRIES(value)
 #define TIME_COUNT(value)
 #define TIME_HISTORY(value)
@@ -77,7 +72,7 @@ static void resolve_unfinished(struct core *core, struct job *job, const struct 
 
     struct job_ext *ext = ext_of(core, job);
     bi_job_ext_set_text(core, &ext->last_error, bide_buf_ref(reason));
-    bi_retry_record(core, ext, BIDE_FAILURE_RESTARTED, slice_of_buf(reason));
+    bi_retry_record(core, ext, BIDE_FAILURE_RESTARTED, bi_buf_slice(reason));
     count_up(&ext->counters.timeouts);
     count_up(&ext->failures);
     COUNT(core, topic_of(core, job), timeouts);
@@ -134,7 +129,7 @@ static int load_job(struct core *core, struct topic *topic, const struct job_spe
 
     bool keyed =
         image->key != NULL && (image->state != BIDE_STATE_DONE || image->key_hold_retained);
-    if (keyed && bi_job_find_by_key(core, topic, slice_of_buf(image->key)) != NULL)
+    if (keyed && bi_job_find_by_key(core, topic, bi_buf_slice(image->key)) != NULL)
         return BIDE_EINVAL;
 
     struct job *job = bi_job_spec_build(core, topic, spec, image->id);
@@ -185,10 +180,10 @@ int bi_load_job(struct core *core, const struct bi_image *image, struct bi_now n
                             .image = *image,
                             .buf = image->body,
                             .body_in_store = image->body_size > 0 && (image->body == NULL || !fits),
-                            .key = slice_of_buf(image->key),
-                            .last_error = slice_of_buf(image->last_error),
-                            .result = slice_of_buf(image->result),
-                            .history = slice_of_buf(image->history)};
+                            .key = bi_buf_slice(image->key),
+                            .last_error = bi_buf_slice(image->last_error),
+                            .result = bi_buf_slice(image->result),
+                            .history = bi_buf_slice(image->history)};
 
     /* Allocate the text now: resolving an unfinished job must not fail. */
     bide_buf *reason =

@@ -327,8 +327,7 @@ static int find_target(struct core *core, bide_op *op, const struct job *job, st
         return BIDE_OK;
 
     if (topic != NULL && ext != NULL && (job->flags & JOB_KEYED) != 0) {
-        bide_slice key = {bide_buf_data(ext->key), bide_buf_size(ext->key)};
-        const struct job *holder = bi_job_find_by_key(core, topic, key);
+        const struct job *holder = bi_job_find_by_key(core, topic, bi_buf_slice(ext->key));
         if (holder != NULL) {
             /* The holder itself may not be committed yet. */
             bi_journal_depend_on(core, holder->id);
@@ -431,12 +430,6 @@ int bi_exec_update(struct core *core, bide_op *op)
 
 /* ---- topics ---- */
 
-static int error_no_topic(bide_op *op)
-{
-    return bi_core_error(op, BIDE_NOT_FOUND, "%s: there is no topic %.*s", bide_op_name(op->kind),
-                         (int)op->topic.topic.size, (const char *)op->topic.topic.data);
-}
-
 int bi_exec_pause(struct core *core, bide_op *op)
 {
     bool existed = bi_topic_find(core, op->topic.topic) != NULL;
@@ -466,7 +459,7 @@ int bi_exec_resume(struct core *core, bide_op *op)
 {
     struct topic *topic = bi_topic_find(core, op->topic.topic);
     if (topic == NULL)
-        return error_no_topic(op);
+        return bi_core_error_no_topic(op, op->topic.topic);
     if (topic->paused_until == 0)
         return BIDE_OK;
     if (bi_journal_change_topic(core, topic) != BIDE_OK)
@@ -547,7 +540,7 @@ int bi_exec_topic_ref(struct core *core, bide_op *op)
         return BIDE_OK;
     }
     if (topic == NULL)
-        return error_no_topic(op);
+        return bi_core_error_no_topic(op, op->topic.topic);
     if (topic->references == 0)
         return bi_core_error(op, BIDE_EINVAL, "topic_ref: topic %s has no references left",
                              topic->name);

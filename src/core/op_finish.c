@@ -466,6 +466,13 @@ static bool frees_key(const struct prepared_ending *ending)
     return leaves_topic(ending) && (!retained || (ending->job->flags & JOB_KEY_RETAINED) == 0);
 }
 
+static void unref_bufs(const struct prepared_ending *ending)
+{
+    bide_buf_unref(ending->result);
+    bide_buf_unref(ending->error);
+    bide_buf_unref(ending->history);
+}
+
 int bi_op_finish_prepare(struct core *core, bide_op *op, struct prepared_ending *ending)
 {
     const bide_finish_and_put_args *args = &op->finish_and_put;
@@ -482,9 +489,7 @@ int bi_op_finish_prepare(struct core *core, bide_op *op, struct prepared_ending 
     struct job *job = ending->job;
     struct topic *topic = topic_of(core, job);
     if (!bi_topic_reserve(core, topic, topic->step_entries + 1)) {
-        bide_buf_unref(ending->result);
-        bide_buf_unref(ending->error);
-        bide_buf_unref(ending->history);
+        unref_bufs(ending);
         return bi_core_error_code(op, BIDE_ENOMEM);
     }
 
@@ -514,9 +519,7 @@ static void end_step(struct core *core, struct topic *topic)
 void bi_op_finish_abandon(struct core *core, const struct prepared_ending *ending)
 {
     bi_job_hold_key(core, ending->job);
-    bide_buf_unref(ending->result);
-    bide_buf_unref(ending->error);
-    bide_buf_unref(ending->history);
+    unref_bufs(ending);
     end_step(core, topic_of(core, ending->job));
 }
 

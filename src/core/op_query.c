@@ -142,9 +142,7 @@ int bi_exec_topic_stats(struct core *core, bide_op *op)
 {
     const struct topic *topic = bi_topic_find(core, op->topic_stats.topic);
     if (topic == NULL)
-        return bi_core_error(op, BIDE_NOT_FOUND, "topic_stats: there is no topic %.*s",
-                             (int)op->topic_stats.topic.size,
-                             (const char *)op->topic_stats.topic.data);
+        return bi_core_error_no_topic(op, op->topic_stats.topic);
     fill_topic(core, topic, op->topic_stats.stats);
     return BIDE_OK;
 }

@@ -58,7 +58,7 @@ bide_buf *bi_retry_history(const struct core *core, const struct job_ext *ext,
         .attempt = ext->counters.reserves,
         .at_ms = at_ms,
         .error = {text.data, bi_text_utf8_fit(text.data, text.size, core->limits.max_error_size)},
-        .holder = {bide_buf_data(ext->holder), bide_buf_size(ext->holder)},
+        .holder = bi_buf_slice(ext->holder),
     };
     return bi_job_history_add(ext->history, &failure);
 }

@@ -118,12 +118,10 @@ int bide_finish_and_reserve(bide *queue, bide_finish_item *finish, bide_reserve_
         return bi_last_error_set(BIDE_EINVAL, "finish_and_reserve: finish or args is NULL");
 
     bide_op op;
-    op.kind = BIDE_OP_FINISH_AND_RESERVE;
-    op.finish_and_reserve = (bide_finish_and_reserve_args){.finish = *finish, .reserve = *args};
     /* Stays pending if bi_blocking_call_run() rejects the call before it prepares the op. */
-    op.finish_and_reserve.finish.status = BIDE_PENDING;
-
-    int code = bi_blocking_call_run(queue, &op);
+    finish->status = BIDE_PENDING;
+    int code =
+        RUN(queue, op, FINISH_AND_RESERVE, finish_and_reserve, .finish = *finish, .reserve = *args);
     finish->status = op.finish_and_reserve.finish.status;
     if (finish->status == BIDE_PENDING)
         finish->status = code;

@@ -186,7 +186,9 @@ static short wanted_events(const struct conn *conn)
     return write != 0 ? write : (short)(EV_READ | EV_ET);
 }
 
-void bi_conn_set_events(struct conn *conn, short events)
+/* Watches the socket for EV_READ, EV_WRITE, EV_ET; 0: nothing. On failure the connection is
+ * dead. */
+static void set_events(struct conn *conn, short events)
 {
     if (events == conn->events)
         return;
@@ -260,7 +262,7 @@ static void linger(struct conn *conn)
     }
 
     assert(conn->linger_wait >= LINGER_US && conn->linger_wait <= LINGER_MAX);
-    bi_conn_set_events(conn, 0);
+    set_events(conn, 0);
     bi_conn_set_alarm(conn, conn->linger_wait);
     conn->linger_wait = conn->linger_wait < LINGER_MAX ? conn->linger_wait * 2 : LINGER_MAX;
 }
@@ -289,7 +291,7 @@ void bi_conn_finish_turn(struct conn *conn)
     if (conn->input_size > 0 && !conn->need_input && bi_conn_may_execute(conn))
         bi_fair_queue_enqueue_run(conn);
 
-    bi_conn_set_events(conn, wanted_events(conn));
+    set_events(conn, wanted_events(conn));
 }
 
 /* ---- opening and closing ---- */
@@ -312,7 +314,8 @@ const char *bi_conn_format_peer(const struct conn *conn, char *text_out)
     return text_out;
 }
 
-void bi_conn_log(const struct conn *conn, const char *verb)
+/* Logs, at debug level, that the connection was opened or closed. */
+static void log_conn(const struct conn *conn, const char *verb)
 {
     char peer[PEER_SIZE];
     /* A connection that is being closed is still counted. */
@@ -356,10 +359,10 @@ struct conn *bi_conn_open(struct server *server, const struct protocol *protocol
     server->total_connections++;
     /* Never 0, the order of ops without a connection. */
     conn->order = (uint32_t)(server->total_connections % UINT32_MAX) + 1;
-    bi_conn_log(conn, "opened");
+    log_conn(conn, "opened");
 
     /* Without memory for the event the connection is dead; the end of the turn closes it. */
-    bi_conn_set_events(conn, EV_READ);
+    set_events(conn, EV_READ);
     if (conn->dead)
         bi_fair_queue_mark_dirty(conn);
     return conn;
@@ -389,10 +392,10 @@ void bi_conn_close(struct conn *conn)
      * can be cancelled, and ops in the batch borrow names from the connection. */
     bi_batch_flush(server);
 
-    bi_conn_set_events(conn, 0);
+    set_events(conn, 0);
     event_del(&conn->timer);
     bi_admission_release(conn);
-    bi_conn_log(conn, "closed"); /* reads the address of the socket */
+    log_conn(conn, "closed"); /* reads the address of the socket */
     close(conn->fd);
 
     conn->protocol->close(conn);

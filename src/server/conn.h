@@ -171,9 +171,6 @@ void bi_conn_close(struct conn *conn);
 /* Cancels what waits and ends the connection after its pending replies. */
 void bi_conn_stop(struct conn *conn);
 
-/* Watches the socket for EV_READ, EV_WRITE, EV_ET; 0: nothing. On failure the connection is
- * dead. */
-void bi_conn_set_events(struct conn *conn, short events);
 /* Arms the timer of the connection. Without memory for it, bi_conn_look_again() acts within a
  * second. */
 void bi_conn_set_alarm(struct conn *conn, int64_t wait_us);
@@ -181,8 +178,6 @@ void bi_conn_clear_alarm(struct conn *conn);
 /* Stands in for a timer that could not be armed; called once a second. */
 void bi_conn_look_again(struct conn *conn);
 
-/* Logs, at debug level, that the connection was opened or closed. */
-void bi_conn_log(const struct conn *conn, const char *verb);
 /* Formats the peer for the log. */
 #define PEER_SIZE BI_ADDRESS_TEXT_SIZE
 const char *bi_conn_format_peer(const struct conn *conn, char *text_out);

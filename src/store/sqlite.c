@@ -159,52 +159,32 @@ static int visit_topic(const struct sqlite *sqlite, const struct bi_record *reco
     return SQLITE_ROW;
 }
 
-static int scan_pauses(struct sqlite *sqlite, store_visit visit, void *ctx, char *error)
+/* Reads the settings into a buffer of the record. False when out of memory. */
+static bool read_policy(sqlite3_stmt *stmt, struct bi_image *image)
 {
-    int64_t now = bi_clock_wall();
-    bool ended = false;
-    sqlite3_stmt *stmt = bi_sqlite_statement(&sqlite->writer, ST_PAUSES);
-    int code = stmt == NULL ? SQLITE_ERROR : SQLITE_ROW;
-    int status = BIDE_OK;
-
-    while (status == BIDE_OK && code == SQLITE_ROW && (code = sqlite3_step(stmt)) == SQLITE_ROW) {
-        struct bi_record record = {.kind = BI_TOPIC};
-        const char *damage = read_topic(stmt, &record.image);
-        record.image.due = sqlite3_column_int64(stmt, 1);
-        ended |= record.image.due <= now;
-        if (record.image.due > now)
-            bi_sqlite_track_pause(sqlite, record.image.due);
-        code = visit_topic(sqlite, &record, damage, visit, ctx, &status);
-    }
-
-    if (code != SQLITE_ROW && code != SQLITE_DONE)
-        status = bi_sqlite_set_error(sqlite, &sqlite->writer, "open", error);
-    sqlite3_reset(stmt);
-
-    /* A failure is ignored: the next start finds the ended pauses again. */
-    if (status == BIDE_OK && ended) {
-        struct sigxfsz_guard guard;
-        bi_sqlite_block_sigxfsz(sqlite, &guard);
-        bi_sqlite_remove_pauses(sqlite, now);
-        bi_sqlite_unblock_sigxfsz(&guard);
-    }
-    return status;
+    bide_topic_policy policy;
+    bi_sqlite_read_policy(stmt, &policy);
+    image->body = bide_buf_new(&policy, sizeof(policy));
+    return image->body != NULL;
 }
 
-static int scan_policies(struct sqlite *sqlite, store_visit visit, void *ctx, char *error)
+/* Visits all pauses or all policies. */
+static int scan_table(struct sqlite *sqlite, bool policies, store_visit visit, void *ctx,
+                      char *error)
 {
-    sqlite3_stmt *stmt = bi_sqlite_statement(&sqlite->writer, ST_POLICIES);
+    sqlite3_stmt *stmt = bi_sqlite_statement(&sqlite->writer, policies ? ST_POLICIES : ST_PAUSES);
     int code = stmt == NULL ? SQLITE_ERROR : SQLITE_ROW;
     int status = BIDE_OK;
 
     while (status == BIDE_OK && code == SQLITE_ROW && (code = sqlite3_step(stmt)) == SQLITE_ROW) {
         struct bi_record record = {.kind = BI_TOPIC};
-        bide_topic_policy policy;
         const char *damage = read_topic(stmt, &record.image);
 
-        bi_sqlite_read_policy(stmt, &policy);
-        record.image.body = bide_buf_new(&policy, sizeof(policy));
-        if (record.image.body != NULL)
+        if (!policies) {
+            record.image.due = sqlite3_column_int64(stmt, 1);
+            bi_sqlite_track_pause(sqlite, record.image.due);
+        }
+        if (!policies || read_policy(stmt, &record.image))
             code = visit_topic(sqlite, &record, damage, visit, ctx, &status);
         else
             status = bi_error_set_code(error, BIDE_ENOMEM);
@@ -220,8 +200,8 @@ static int scan_policies(struct sqlite *sqlite, store_visit visit, void *ctx, ch
 static int sqlite_scan_topics(struct store *store, store_visit visit, void *ctx, char *error)
 {
     struct sqlite *sqlite = sqlite_of(store);
-    int status = scan_pauses(sqlite, visit, ctx, error);
-    return status == BIDE_OK ? scan_policies(sqlite, visit, ctx, error) : status;
+    int status = scan_table(sqlite, false, visit, ctx, error);
+    return status == BIDE_OK ? scan_table(sqlite, true, visit, ctx, error) : status;
 }
 
 /* ---- close ---- */

@@ -187,9 +187,6 @@ int bi_sqlite_fetch(struct store *store, uint64_t id, store_visit visit, void *c
 int bi_sqlite_count(struct store *store, uint64_t below, uint64_t *count, char *error);
 int bi_sqlite_scan(struct store *store, uint64_t *after, uint64_t below, size_t max,
                    store_visit visit, void *ctx, char *error);
-/* The same, with the mutex of the scanner held. */
-int bi_sqlite_scan_locked(struct sqlite *sqlite, uint64_t *after, uint64_t below, size_t max,
-                          store_visit visit, void *ctx, char *error);
 
 /* ---- sqlite_schema.c: owner and version of the file ---- */
 
@@ -255,8 +252,6 @@ bool bi_sqlite_ballast_release(struct sqlite *sqlite);
 
 /* Notes that a pause with this end (wall clock) is stored, so that its row is removed later. */
 void bi_sqlite_track_pause(struct sqlite *sqlite, int64_t until);
-/* Removes the pauses that ended before this wall time: SQLITE_OK or an error. */
-int bi_sqlite_remove_pauses(struct sqlite *sqlite, int64_t before);
 /* Checkpoints the log as far as readers permit. */
 void bi_sqlite_checkpoint(struct sqlite *sqlite);
 int64_t bi_sqlite_maintain(struct store *store, bool idle);

@@ -156,7 +156,7 @@ void bi_sqlite_track_pause(struct sqlite *sqlite, int64_t until)
 {
     int64_t offset = bi_clock_wall() - bi_clock_boot() - PAUSE_MARGIN_US;
 
-    if (until == 0 || until == BI_NEVER)
+    if (until <= 0 || until == BI_NEVER)
         return;
 
     if (sqlite->pause_end_us == BI_NEVER || offset < sqlite->pause_clock_offset)
@@ -165,22 +165,18 @@ void bi_sqlite_track_pause(struct sqlite *sqlite, int64_t until)
         sqlite->pause_end_us = until - sqlite->pause_clock_offset;
 }
 
-int bi_sqlite_remove_pauses(struct sqlite *sqlite, int64_t before)
-{
-    char sql[64];
-    snprintf(sql, sizeof(sql), "DELETE FROM pause WHERE until<=%lld", (long long)before);
-    return bi_sqlite_exec(&sqlite->writer, sql);
-}
-
 /* Removes the rows of ended pauses, at most once per interval and all together: each delete is
  * a commit of its own, and a row that stays does no harm. */
 static void remove_ended_pauses(struct sqlite *sqlite)
 {
     int64_t now = bi_clock_boot();
+    char sql[64];
     if (now < sqlite->pause_end_us)
         return;
 
-    bi_sqlite_remove_pauses(sqlite, now + sqlite->pause_clock_offset);
+    snprintf(sql, sizeof(sql), "DELETE FROM pause WHERE until<=%lld",
+             (long long)(now + sqlite->pause_clock_offset));
+    bi_sqlite_exec(&sqlite->writer, sql);
     int64_t next = bi_sqlite_query_int64(&sqlite->writer, "SELECT min(until) FROM pause", BI_NEVER);
     sqlite->pause_end_us = BI_NEVER;
     if (next == 0 || next == BI_NEVER) /* 0: the table is empty */

@@ -21,11 +21,11 @@
 
 /* ---- reading ---- */
 
-/* A failed reopen leaves connections closed; the next user opens them. The mutex of the
- * connection is held. */
-static void reopen_if_closed(struct sqlite *sqlite, struct connection *connection)
+/* Locks a connection. A failed reopen leaves connections closed; the next user opens them. */
+static void lock_open(struct sqlite *sqlite, struct connection *connection)
 {
     char error[BIDE_ERROR_SIZE];
+    pthread_mutex_lock(&connection->lock);
     if (connection->db == NULL)
         bi_sqlite_connect(sqlite, connection, error);
 }
@@ -33,11 +33,9 @@ static void reopen_if_closed(struct sqlite *sqlite, struct connection *connectio
 void bi_sqlite_read_bodies(struct store *store, struct store_body_request *requests, size_t n)
 {
     struct sqlite *sqlite = sqlite_of(store);
-
     struct connection *reader = &sqlite->reader;
 
-    pthread_mutex_lock(&reader->lock);
-    reopen_if_closed(sqlite, reader);
+    lock_open(sqlite, reader);
 
     /* One transaction: all bodies are read from one state of the file. */
     bool begun = bi_sqlite_exec(reader, "BEGIN") == SQLITE_OK;
@@ -70,8 +68,7 @@ int bi_sqlite_fetch(struct store *store, uint64_t id, store_visit visit, void *c
     struct sqlite *sqlite = sqlite_of(store);
     struct connection *reader = &sqlite->reader;
 
-    pthread_mutex_lock(&reader->lock);
-    reopen_if_closed(sqlite, reader);
+    lock_open(sqlite, reader);
 
     sqlite3_stmt *stmt = bi_sqlite_statement(reader, ST_FETCH);
     sqlite3_bind_int64(stmt, 1, (int64_t)id);
@@ -108,8 +105,7 @@ static int count_once(struct sqlite *sqlite, uint64_t below, uint64_t *count, in
 {
     struct connection *scanner = &sqlite->scanner;
 
-    pthread_mutex_lock(&scanner->lock);
-    reopen_if_closed(sqlite, scanner);
+    lock_open(sqlite, scanner);
 
     sqlite3_stmt *stmt = bi_sqlite_statement(scanner, ST_COUNT_BELOW);
     int code = SQLITE_ERROR;
@@ -295,13 +291,13 @@ static int visit_in_order(void *ctx, const struct bi_record *record, const char 
     return order_check->visit(order_check->ctx, record, damage);
 }
 
-int bi_sqlite_scan_locked(struct sqlite *sqlite, uint64_t *after, uint64_t below, size_t max,
-                          store_visit visit, void *ctx, char *error)
+/* The mutex of the scanner is held. */
+static int scan(struct sqlite *sqlite, uint64_t *after, uint64_t below, size_t max,
+                store_visit visit, void *ctx, char *error)
 {
     struct connection *scanner = &sqlite->scanner;
     assert(*after < below && below <= BIDE_ID_MAX + 1 && max > 0);
 
-    reopen_if_closed(sqlite, scanner);
     sqlite3_stmt *stmt = bi_sqlite_statement(scanner, ST_SCAN);
     if (stmt == NULL)
         return bi_sqlite_set_error(sqlite, scanner, "scan", error);
@@ -355,8 +351,8 @@ int bi_sqlite_scan(struct store *store, uint64_t *after, uint64_t below, size_t 
                    store_visit visit, void *ctx, char *error)
 {
     struct sqlite *sqlite = sqlite_of(store);
-    pthread_mutex_lock(&sqlite->scanner.lock);
-    int code = bi_sqlite_scan_locked(sqlite, after, below, max, visit, ctx, error);
+    lock_open(sqlite, &sqlite->scanner);
+    int code = scan(sqlite, after, below, max, visit, ctx, error);
     pthread_mutex_unlock(&sqlite->scanner.lock);
     return code;
 }

@@ -131,6 +131,12 @@ bide_buf *bi_buf_alloc(size_t size, void **bytes);
  * move. NULL when out of memory; the buffer is then unchanged. */
 bide_buf *bi_buf_resize(bide_buf *buf, size_t size, void **bytes);
 
+/* The bytes of a buffer; none of NULL. */
+static inline bide_slice bi_buf_slice(const bide_buf *buf)
+{
+    return (bide_slice){bide_buf_data(buf), bide_buf_size(buf)};
+}
+
 /* Whether both have the same bytes. NULL equals NULL only. */
 bool bi_buf_equal(const bide_buf *a, const bide_buf *b);
 

@@ -179,9 +179,6 @@ void bi_beanstalkd_exchange_begin(struct exchange *exchange);
 /* Queues a command on the main connection, and returns BIDE_PENDING. */
 int bi_beanstalkd_exchange_command(struct exchange *exchange, size_t index, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* Completes the op. No reply may be outstanding. The error text is the code's own, unless the op
- * has one. The exchange stays readable until the turn ends. */
-void bi_beanstalkd_exchange_complete(struct exchange *exchange, int code);
 /* Completes an exchange that failed. A bulk op with at least one replied item succeeds, and only
  * the other items fail. text: NULL means that of the code. */
 void bi_beanstalkd_exchange_fail(struct exchange *exchange, int code, const char *text);

@@ -96,7 +96,9 @@ static void drop_jobs(struct exchange *exchange)
     exchange->job_count = 0;
 }
 
-void bi_beanstalkd_exchange_complete(struct exchange *exchange, int code)
+/* Completes the op. No reply may be outstanding. The error text is the code's own, unless the op
+ * has one. The exchange stays readable until the turn ends. */
+static void end_exchange(struct exchange *exchange, int code)
 {
     bide_op *op = exchange->base.op;
 
@@ -138,7 +140,7 @@ static void end(struct exchange *exchange, int code)
         code = exchange->handler->end(exchange);
 
     if (code != BIDE_PENDING)
-        bi_beanstalkd_exchange_complete(exchange, code);
+        end_exchange(exchange, code);
     else if (!exchange->ended && exchange->base.started && exchange->outstanding == 0)
         /* Out of memory for the next command: its connection is broken, and no reply will come. */
         bi_beanstalkd_exchange_restart(exchange);
@@ -161,7 +163,7 @@ void bi_beanstalkd_exchange_fail(struct exchange *exchange, int code, const char
     }
 
     if (!exchange->told) {
-        bi_beanstalkd_exchange_complete(exchange, code);
+        end_exchange(exchange, code);
         return;
     }
     bi_bulk_end(&items, op);
@@ -265,7 +267,7 @@ void bi_beanstalkd_exchange_begin(struct exchange *exchange)
         code = send_first(exchange);
     exchange->again = true;
     if (code != BIDE_PENDING)
-        bi_beanstalkd_exchange_complete(exchange, code);
+        end_exchange(exchange, code);
     /* No command was queued and the op is not complete: out of memory. The connection is
      * broken then, and the exchange starts again on the next one. */
     if (!exchange->ended && exchange->outstanding == 0)

@@ -207,8 +207,6 @@ void bi_request_enqueue_completed(struct request *request);
 void bi_request_free(struct request *request);
 /* True if a pending op may wait for an event, not only for a commit. */
 bool bi_request_waits(const struct request *request);
-/* True if the op reserves jobs, which enter the session with the reply. */
-bool bi_request_reserves(const struct request *request);
 /* True if the op was to end a lease of the session and has failed: the lease is still held. */
 bool bi_request_keeps_lease(const struct request *request);
 /* Cancels a request that waits. It still completes once. */

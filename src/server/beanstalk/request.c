@@ -195,7 +195,8 @@ bool bi_request_waits(const struct request *request)
     return bi_op_row(&request->op)->timeout_at != 0;
 }
 
-bool bi_request_reserves(const struct request *request)
+/* True if the op reserves jobs, which enter the session with the reply. */
+static bool reserves(const struct request *request)
 {
     return bi_op_is(&request->op, OP_RESERVES);
 }
@@ -213,9 +214,9 @@ void bi_request_cancel(struct request *request, enum cancel_reason cancel_reason
 {
     /* When the connection closes, also cancel a reserve by id, so that the job is not reserved,
      * and a listing: it may wait for the recovery of the queue, and holds much memory. */
-    bool cancellable = bi_request_waits(request) ||
-                       (cancel_reason == CANCEL_CLOSING &&
-                        (bi_request_reserves(request) || bi_op_is(&request->op, OP_PAGE)));
+    bool cancellable =
+        bi_request_waits(request) ||
+        (cancel_reason == CANCEL_CLOSING && (reserves(request) || bi_op_is(&request->op, OP_PAGE)));
     if (request->op.status != BIDE_PENDING || request->cancel_reason != CANCEL_NONE || !cancellable)
         return;
 
@@ -317,7 +318,7 @@ static void unblock(struct request *request)
     assert(conn->base.load.blocking > 0);
     request->blocking = false;
     conn->base.load.blocking--;
-    request->applied = bi_request_reserves(request);
+    request->applied = reserves(request);
     conn->applied += request->applied;
 }
 

@@ -372,7 +372,7 @@ static void set_holder(struct rpc *rpc)
     if (holder == NULL || holder->size > BIDE_HOLDER_MAX) /* which the queue rejects */
         return;
     rpc->holder = bi_beanstalk_worker_call_holder(rpc->conn, *holder);
-    *holder = (bide_slice){bide_buf_data(rpc->holder), bide_buf_size(rpc->holder)};
+    *holder = bi_buf_slice(rpc->holder);
 }
 
 /* Limits the timeout: a call waits only while its connection may have one more waiter. */

@@ -197,6 +197,15 @@ static void close_if_stalled(struct beanstalk_conn *conn)
     bi_fair_queue_mark_dirty(&conn->base);
 }
 
+/* Frees a call whose result is not written: the connection is lost, or memory is lacking. */
+static void drop_result(struct rpc *rpc)
+{
+    bi_rpc_reply_revoke(rpc);
+    if (!rpc->conn->base.dead)
+        bi_rpc_reply_reject(rpc->conn, rpc->tag, BIDE_ENOMEM, bide_code_text(BIDE_ENOMEM));
+    bi_rpc_free(rpc);
+}
+
 /* Encodes the reply. Frees the call, or retains it until its leases have been sent. */
 static void write_result(struct rpc *rpc)
 {
@@ -205,10 +214,7 @@ static void write_result(struct rpc *rpc)
     bide_job *jobs = NULL;
 
     if (conn->base.dead || bi_op_codec_encode_result(&rpc->coded, result) != BIDE_OK) {
-        bi_rpc_reply_revoke(rpc);
-        if (!conn->base.dead)
-            bi_rpc_reply_reject(conn, rpc->tag, BIDE_ENOMEM, bide_code_text(BIDE_ENOMEM));
-        bi_rpc_free(rpc);
+        drop_result(rpc);
         return;
     }
 
@@ -277,10 +283,7 @@ void bi_rpc_reply_write(struct rpc *rpc)
         bi_rpc_limit_reject_wait(conn, &rpc->coded.op);
 
     if (conn->base.dead || !bi_rpc_update_subscriptions(rpc)) {
-        bi_rpc_reply_revoke(rpc);
-        if (!conn->base.dead)
-            bi_rpc_reply_reject(conn, rpc->tag, BIDE_ENOMEM, bide_code_text(BIDE_ENOMEM));
-        bi_rpc_free(rpc);
+        drop_result(rpc);
     } else if (rpc->cancel_quietly && rpc->coded.op.status == BIDE_CANCELLED) {
         bi_rpc_free(rpc);
     } else {
