@@ -83,7 +83,7 @@ int bi_op_check(const bide_options *options, bide_op *op);
 
 /* Sets the error text of an op that is rejected, with its name in front. Returns the code. */
 int bi_op_reject(bide_op *op, int code, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+    __attribute__((cold, format(printf, 3, 4)));
 
 /* True for a topic name: 1 to 200 of the allowed bytes, not beginning with '-'. */
 bool bi_topic_name_valid(bide_slice name);

@@ -28,7 +28,7 @@ static inline void bi_text_copy(char *to, const char *from)
 
 /* Writes a message, truncated if it is too long. Returns the code, for `return bi_error_set(...)`. */
 int bi_error_set(char *error, int code, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+    __attribute__((cold, format(printf, 3, 4)));
 
 /* The same with the general text of the code. */
 static inline int bi_error_set_code(char *error, int code)
