@@ -188,10 +188,16 @@ void bi_journal_free_entry(struct core *core, struct undo *undo)
     }
 }
 
-void bi_journal_unlist_entry(struct core *core, struct undo *undo)
+/* Inline, because each commit calls it for every change. */
+static inline void unlist_entry(struct core *core, const struct undo *undo)
 {
     assert(undo->newer == 0);
     bi_hash_table_remove(&core->journal.by_id, &undos, &core->journal.undos, undo->self);
+}
+
+void bi_journal_unlist_entry(struct core *core, const struct undo *undo)
+{
+    unlist_entry(core, undo);
 }
 
 static void set_newest(struct core *core, struct undo *undo, struct undo *older)
@@ -199,7 +205,7 @@ static void set_newest(struct core *core, struct undo *undo, struct undo *older)
     /* The table has only the newest entry of a job; older ones are reached through it. */
     if (older != NULL) {
         assert(older->id == undo->id && older->batch < undo->batch && older->newer == 0);
-        bi_journal_unlist_entry(core, older);
+        unlist_entry(core, older);
         undo->older = older->self;
         older->newer = undo->self;
     }
@@ -273,7 +279,7 @@ void bi_journal_undo_insert(struct core *core, struct job *job, uint32_t before)
     journal->open_count--;
     journal->open_bytes -= job->body_size;
 
-    bi_journal_unlist_entry(core, undo);
+    unlist_entry(core, undo);
     bi_journal_free_entry(core, undo);
 }
 
@@ -467,7 +473,7 @@ static void commit_entry(struct core *core, struct undo *undo)
     }
 
     struct job *job = job_at(core, undo->job);
-    bi_journal_unlist_entry(core, undo);
+    unlist_entry(core, undo);
     job->flags &= (uint8_t)~JOB_DIRTY;
 
     /* A body that the store has may be evicted from now on. */

@@ -155,7 +155,7 @@ void bi_journal_force_batch(struct core *core);
 
 void bi_journal_open_next_batch(struct journal *journal);
 /* Removes the newest entry of a job from the table. */
-void bi_journal_unlist_entry(struct core *core, struct undo *undo);
+void bi_journal_unlist_entry(struct core *core, const struct undo *undo);
 /* Releases the references and the membership of an entry, and the entry. */
 void bi_journal_free_entry(struct core *core, struct undo *undo);
 
