@@ -166,6 +166,7 @@ void bi_body_cache_add(struct core *core, struct job *job)
     while (cache->bytes > core->limits.cache_bytes &&
            cache->compacted.count + cache->pending.count > 0)
         evict_oldest(core);
+    assert(cache->bytes <= core->limits.cache_bytes || cache->count == 0);
 }
 
 void bi_body_cache_remove(struct core *core, struct job *job)

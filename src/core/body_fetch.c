@@ -184,6 +184,7 @@ static int reserve_again(struct core *core, bide_op *op, bide_reserve_args *args
     struct waiter *waiter = op->private_.waiter;
 
     core->body_missing = false;
+    assert(args->count == 0 && (waiter == NULL || waiter->parked));
 
     /* Without a waiter the op cannot wait again: report why it has no job. */
     if (waiter == NULL && reason != NULL)
@@ -302,6 +303,7 @@ static int supply_list(struct core *core, bide_op *op, const struct bi_body *bod
     }
 
     /* A list with a text filter reads bodies even if the caller did not ask for them. */
+    assert(kept <= args->job_max);
     args->count = kept;
     bi_op_list_strip_bodies(args);
     return BIDE_OK;

@@ -104,6 +104,7 @@ void bi_core_free(struct core *core)
         return;
 
     assert(core->waiters.count == 0);
+    assert(core->waiters.parked == 0 && core->checking == NULL);
 
     /* The journal first: its entries refer to jobs, exts and topics. */
     bi_journal_done(core);
@@ -294,6 +295,7 @@ void bi_core_end_recovery(struct core *core, struct bi_now now)
 {
     begin_step(core, now);
     core->recovering = false;
+    assert(core->unloaded == 0 && !core->leases_unloaded); /* by bi_core_retire_excess() */
     bi_waiters_notify_recovered(core);
     serve(core);
 }

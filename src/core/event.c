@@ -185,6 +185,7 @@ void bi_event_deliver(struct core *core)
             continue;
 
         struct waiter *reader = feed->reader;
+        assert(reader->feed == feed && reader->link_count == 0);
         /* The events are committed: the reader must not wait for the batch of the running op. */
         uint64_t hold = core->hold;
         core->hold = 0;
@@ -319,6 +320,7 @@ int bi_exec_events(struct core *core, bide_op *op)
     if (feed == NULL)
         return bi_core_error(op, BIDE_EINVAL,
                              "events: this feed was never subscribed, or has ended");
+    assert(op->subscription.event_max > 0);
     if (feed->reader != NULL)
         return bi_core_error(op, BIDE_EINVAL, "events: another call waits on this feed already");
 

@@ -36,6 +36,7 @@ static unsigned segment_beginning(uint32_t bucket)
 
 bool bi_hash_table_add_bucket(struct hash_table *table)
 {
+    assert(table->buckets >= table->round && table->buckets < 2 * table->round);
     unsigned segment = segment_beginning(table->buckets);
     if (segment != 0 && table->segments[segment] == NULL) {
         if (segment >= BI_HASH_TABLE_SEGMENTS - 1)
@@ -105,6 +106,7 @@ uint32_t bi_hash_table_walk(const struct hash_table *table, uint64_t *position, 
 {
     uint32_t index = bi_hash_table_index(table, bi_hash_table_position(*position));
     unsigned bits = bits_of(table, index);
+    assert(bits > 0 && bits < 64);
     if (table->count >= BI_PREFETCH_MIN)
         bi_prefetch(bucket_after(table, *position, bits, WALK_PREFETCH), 1);
 

@@ -704,6 +704,7 @@ void bi_job_enter_restored(struct core *core, struct job *job, bide_state state)
 
 void bi_job_enter_loaded(struct core *core, struct job *job, bide_state state)
 {
+    assert(job->state == BIDE_STATE_GONE);
     enter(core, job, state, ENTER_LOADED);
 }
 

@@ -296,6 +296,7 @@ int bi_journal_change_topic(struct core *core, struct topic *topic)
         return BIDE_OK;
 
     struct undo *older = undo_at(core, topic->undo);
+    assert(older == NULL || (older->id == 0 && older->topic == topic->self));
     if (older != NULL && older->batch == core->journal.open_batch) {
         raise_hold(core, older->batch);
         return BIDE_OK;
@@ -468,6 +469,7 @@ static void commit_entry(struct core *core, struct undo *undo)
     }
 
     if (undo->id == 0) {
+        assert(topic_at(core, undo->topic)->undo == undo->self);
         topic_at(core, undo->topic)->undo = 0;
         return;
     }
@@ -500,6 +502,7 @@ void bi_journal_committed(struct core *core, const struct bi_batch *batch)
     memset(&journal->sealed, 0, sizeof(journal->sealed));
     journal->committed = batch->number;
     journal->in_flight = 0;
+    assert(journal->committed < journal->open_batch);
     journal->token_stored = batch->next_token;
 
     /* Events of this batch may be delivered now. */

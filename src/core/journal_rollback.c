@@ -77,6 +77,7 @@ static void reenter_job(struct core *core, struct undo *undo)
 
     struct job *job = job_at(core, undo->job);
     bide_state state = (bide_state)job->undone;
+    assert(job->id == undo->id && job->state == BIDE_STATE_GONE);
     job->undone = 0;
     /* Before notify: a completed wait must not depend on a batch that is rolled back. */
     bi_journal_unlist_entry(core, undo);
@@ -107,6 +108,7 @@ static void restore_topic(struct core *core, struct undo *undo)
     if (undo->older != 0)
         return;
     struct topic *topic = topic_at(core, undo->topic);
+    assert(undo->id == 0 && topic->undo != 0);
     bi_topic_set_pause(core, topic, undo->paused_until);
     topic->pause = undo->pause; /* set_pause() stored the time left */
     /* A change of the pause alone leaves the bucket of the rate as it is. */

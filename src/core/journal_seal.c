@@ -85,6 +85,7 @@ static void image_of(const struct core *core, const struct job *job, const struc
 static void record_topic(const struct core *core, const struct undo *undo, struct bi_record *record)
 {
     const struct topic *topic = topic_at(core, undo->topic);
+    assert(topic->members > 0); /* the entry is one */
     record->kind = BI_TOPIC;
     memset(&record->image, 0, sizeof(record->image));
     memcpy(record->image.topic, topic->name, (size_t)topic->name_size + 1);

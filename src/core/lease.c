@@ -155,6 +155,7 @@ int bi_lease_check_touch(const struct core *core, bide_op *op, const struct job 
     const struct bi_limits *limits = &core->limits;
     const struct job_ext *ext = ext_of(core, job);
     unsigned long long id = job->id;
+    assert(job->state == BIDE_STATE_RESERVED);
 
     if (limits->max_touches != 0 && ext->lease_touches >= limits->max_touches)
         return bi_core_error(

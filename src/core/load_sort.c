@@ -43,6 +43,7 @@ static bool add_entry(struct core *core, struct bi_load_sort *sort, const struct
 
 bool bi_load_sort_collect(struct core *core, struct bi_load_sort *sort, unsigned budget)
 {
+    assert(budget > 0 && sort->count <= sort->room);
     bool end = core->unsorted_states == 0 || core->by_id.buckets == 0;
 
     /* The first slice fixes the limit between loaded jobs and those of this run. */

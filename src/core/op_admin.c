@@ -52,6 +52,7 @@ static int end_slices(struct core *core, bide_op *op, int code)
         return code;
 
     struct topic *topic = topic_at(core, (uint32_t)op->private_.step.slice.topic);
+    assert(topic->pins > 0); /* by end_slice() */
     if ((flags & BI_SLICING_KICK_SET) != 0)
         bi_topic_end_kick(core, topic, op->private_.step.slice.since);
     bi_topic_unpin(core, topic);
@@ -116,6 +117,7 @@ static struct job *oldest_to_treat(const struct core *core, const bide_op *op,
 static bool begin_part(struct core *core, bide_op *op, const struct job *job)
 {
     uint64_t batch = bi_journal_next_batch(core, job);
+    assert(batch >= op->private_.step.slice.batch);
     if (batch == op->private_.step.slice.batch)
         return true;
     if (op->private_.step.slice.older_batch > core->journal.committed)
@@ -182,6 +184,8 @@ void bi_slice_roll_back_count(const struct core *core, bide_op *op)
 {
     if (!bi_op_is(op, OP_COUNTS))
         return;
+    assert(*bi_op_result_count(op) >=
+           op->private_.step.slice.count + op->private_.step.slice.older_count);
 
     if (op->private_.step.slice.batch > core->journal.committed)
         *bi_op_result_count(op) -= op->private_.step.slice.count;

@@ -176,6 +176,7 @@ unsigned bi_op_finish_retire_excess(struct core *core, struct topic *topic, unsi
 
     for (; max != 0 && list->count > max && count < most; count++) {
         struct job *oldest = bi_job_list_oldest(core, list);
+        assert(oldest->state == BIDE_STATE_DONE);
         /* A result that stays for lack of memory is removed with a later one. */
         if (bi_journal_change(core, oldest) != BIDE_OK)
             break;
@@ -643,6 +644,7 @@ void bi_fire_retention(struct core *core, struct timer *timer)
 void bi_fire_expiry(struct core *core, struct timer *timer)
 {
     struct job *job = job_at(core, BI_TIMER_OWNER(timer, struct job_ext, expiry)->job);
+    assert(job->state == BIDE_STATE_DELAYED || job->state == BIDE_STATE_READY);
 
     /* The expiry timer runs on the wall clock, so the retry does, too. */
     if (bi_journal_change(core, job) != BIDE_OK) {

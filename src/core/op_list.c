@@ -54,6 +54,7 @@ bool bi_op_list_parse_cursor(const char *cursor, char letter, uint64_t *numbers,
 
 void bi_op_list_format_cursor(char *cursor, char letter, const uint64_t *numbers, int count)
 {
+    assert(count == 1 || count == 2);
     int size = snprintf(cursor, BIDE_CURSOR_SIZE, "%c%llx", letter, (unsigned long long)numbers[0]);
     if (count > 1)
         snprintf(cursor + size, (size_t)(BIDE_CURSOR_SIZE - size), ".%llx",

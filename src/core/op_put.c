@@ -402,6 +402,7 @@ static int build_for_step(struct core *core, const struct job_spec *spec, struct
 
 static void unpin(struct core *core, const struct prepared_put *put, bool inserted)
 {
+    assert(put->topic->pins > 0);
     put->topic->pins--;
     if (put->made_topic && !inserted)
         bi_topic_destroy(core, put->topic);

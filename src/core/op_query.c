@@ -8,6 +8,7 @@
  */
 #include "core/core_internal.h"
 
+#include <assert.h>
 #include <string.h>
 
 /* Fills the reply. The token stays secret: it is the proof of another client's lease. */
@@ -84,6 +85,7 @@ int bi_exec_result(struct core *core, bide_op *op)
         return bi_core_error_no_job(op, op->fetch.id);
     if (job->state != BIDE_STATE_DONE)
         return bi_core_error_wrong_state(op, job);
+    assert(job->ext != 0); /* every done job has one */
     op->fetch.buf = bide_buf_ref(ext_of(core, job)->result);
     return BIDE_OK;
 }

@@ -297,6 +297,7 @@ static int begin_waiting(struct core *core, bide_op *op, bide_reserve_args *args
 {
     /* Check before topics are created: creating and destroying thousands of them only to fail is
      * slow. */
+    assert(args->timeout_ms != 0 && op->private_.waiter == NULL);
     if (core->waiters.count >= core->limits.max_waiters)
         return bi_core_error_limit(core, op, BIDE_TOO_MANY_WAITERS);
 

@@ -54,6 +54,7 @@ static void trim_names(struct core *core)
     uint32_t limit = bi_pool_limit(&core->topics);
     if (limit == 0 || limit > core->names.room / 2 || limit > NAMES_TRIM)
         return;
+    assert(limit > used); /* references begin with 1 */
 
     struct topic_name *all = bi_alloc_malloc(&core->alloc, limit * sizeof(*all));
     if (all == NULL)
@@ -357,6 +358,7 @@ static void drop_older(struct core *core, struct due_set *set)
 {
     struct due_set *older = set->older;
     set->older = older->older;
+    assert(set->older == NULL || set->older->bound < older->bound);
     free_due_set(core, older);
     bi_alloc_free(&core->alloc, older);
 }

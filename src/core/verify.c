@@ -81,6 +81,7 @@ const char *bi_verify_job(struct core *core, const struct bi_image *image)
     struct stored_job stored;
     if (!bi_journal_find_stored(core, image->id, &stored))
         return "the queue does not have it";
+    assert(stored.saved->id == image->id && stored.saved->state != BIDE_STATE_GONE);
     const char *difference = compare_job(core, stored.saved, image);
     return difference != NULL ? difference : compare_ext(stored.ext, image);
 }
