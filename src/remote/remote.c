@@ -67,6 +67,7 @@ static int wait_for_room(struct remote *remote, const struct remote_op *remote_o
             break;
         remote->callers++;
         pthread_cond_wait(&remote->below_limit, &remote->lock);
+        assert(remote->callers > 0);
         remote->callers--;
     }
 

@@ -125,6 +125,7 @@ void bi_remote_op_remove(struct remote *remote, struct remote_op *op)
 
 void bi_remote_op_complete(struct remote *remote, struct remote_op *op)
 {
+    assert(op->internal || op->op->private_.status != BIDE_PENDING);
     bi_remote_op_remove(remote, op);
     if (!op->internal)
         bi_op_fifo_push(&remote->completed, op->op);
@@ -146,6 +147,7 @@ void bi_remote_op_start_queued(struct remote *remote)
     remote->has_queued = false;
     for (struct remote_op *each = remote->first, *next; each != NULL; each = next) {
         next = each->next; /* start() may complete the op */
+        assert(next == NULL || next->prev == each);
         if (!each->started)
             remote->client->start(remote, each);
     }

@@ -279,6 +279,7 @@ bool bi_remote_socket_reserve(struct remote_buffer *buffer, size_t more, size_t 
 
 static void discard_skipped(struct remote_buffer *input)
 {
+    assert(input->used <= input->size);
     size_t available = input->size - input->used;
     size_t size = available < input->skip ? available : input->skip;
     input->used += size;

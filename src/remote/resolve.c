@@ -147,6 +147,7 @@ static void *run_lookup(void *argument)
 
     pthread_mutex_lock(&lock);
     publish(lookup);
+    assert(in_progress > 0 && lookup->refs >= 2); /* those of the list and of this thread */
     in_progress--;
     evict_expired();
     unref(lookup);

@@ -100,6 +100,7 @@ static void append(struct server_op *server_op)
 
     if (batch->count == BATCH_MAX || batch->topics >= BATCH_TOPICS || batch->slow)
         bi_batch_flush(server);
+    assert(batch->count < BATCH_MAX && batch->in_flight > 0);
 
     note_topic(server, op);
     op->cq = server->cq;

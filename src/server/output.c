@@ -61,6 +61,7 @@ static void compact(struct output *output)
 
     /* The positions of the bodies refer to the moved bytes. */
     size_t left = output->body_count - output->body_first;
+    assert(output->body_first <= output->body_count);
     for (size_t i = 0; i < left; i++) {
         output->bodies[i] = output->bodies[output->body_first + i];
         output->bodies[i].at -= sent;
@@ -186,6 +187,7 @@ static void advance(struct output *output, size_t sent)
     while (sent > 0 && output->body_first < output->body_count) {
         struct output_body *body = &output->bodies[output->body_first];
         size_t before = body->at - output->sent;
+        assert(body->at >= output->sent && body->at <= output->size);
         if (sent < before)
             break;
         sent -= before;

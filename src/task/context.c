@@ -541,6 +541,7 @@ int bide_context_next(bide_context *context)
 
     const struct middleware *middleware = &worker->middlewares[context->middleware_next++];
     int outcome = middleware->run(context, middleware->arg);
+    assert(context->middleware_next > 0);
     context->middleware_next--;
     return outcome;
 }

@@ -207,6 +207,7 @@ void bi_heartbeat_complete(struct background *background, int64_t now)
     int code = background->ops[BACKGROUND_TOUCH].status;
     if (!bi_background_poll(background, BACKGROUND_TOUCH))
         return;
+    assert(background->item_count > 0);
 
     /* An op that fails as a whole may leave the status of its items unset. */
     for (size_t i = 0; i < background->item_count; i++) {

@@ -41,6 +41,7 @@ void bi_put_list_truncate(struct put_list *list, size_t count)
 {
     while (bi_put_list_count(list) > count) {
         const bide_put_item *last = &list->items[--list->count];
+        assert(list->bytes >= bide_buf_size(last->buf));
         list->bytes -= bide_buf_size(last->buf);
         free_item(last);
     }
@@ -140,7 +141,7 @@ int bi_put_list_add(struct put_list **list, const bide_options *options, const b
     if (args == NULL || body == NULL) {
         free(args);
         bide_buf_unref(body);
-        return bi_error_set(error, BIDE_ENOMEM, "%s", bide_code_text(BIDE_ENOMEM));
+        return bi_error_set_code(error, BIDE_ENOMEM);
     }
 
     assert((*list)->count < (*list)->room);

@@ -126,6 +126,7 @@ static void advance(struct bided *bided, size_t written)
 {
     while (written > 0) {
         size_t left = bided->out.head->size - bided->out_written;
+        assert(left > 0); /* a complete item has left the queue */
         if (written < left) {
             bided->out_written += written;
             return;
@@ -156,6 +157,7 @@ static ssize_t write_some(struct bided *bided)
 
     struct msghdr message = {.msg_iov = iov, .msg_iovlen = count};
     int fd = bided->fd;
+    assert(bided->sending && fd >= 0);
 
     pthread_mutex_unlock(&bided->remote.lock);
     ssize_t written = sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);

@@ -254,6 +254,7 @@ bool bi_rpc_update_subscriptions(struct rpc *rpc)
         LIST_INSERT_HEAD(&conn->subscriptions, rpc->link, next);
         rpc->link = NULL;
     } else if (rpc->link != NULL) {
+        assert(conn->subscription_count > 0);
         conn->subscription_count--;
     }
     return true;

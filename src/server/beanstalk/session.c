@@ -100,6 +100,7 @@ static bool grow(struct session *session)
     struct bi_alloc alloc = bi_alloc_libc();
     uint32_t old = session->lease_room;
     uint32_t room = old == 0 ? LEASES_MIN : old * 2;
+    assert(session->lease_free == 0 && (room & (room - 1)) == 0);
 
     /* lease_room changes after the last allocation: a failure leaves the old table intact, and
      * merely larger arrays. */
@@ -145,6 +146,8 @@ static void unlink_order(struct session *session, uint32_t at)
     struct lease *lease = session->lease;
     uint32_t before = lease[at].before;
     uint32_t after = lease[at].after;
+    assert(before != 0 ? lease[before].after == at : session->oldest == at);
+    assert(after != 0 ? lease[after].before == at : session->newest == at);
 
     *(before != 0 ? &lease[before].after : &session->oldest) = after;
     *(after != 0 ? &lease[after].before : &session->newest) = before;
@@ -165,6 +168,7 @@ static uint32_t find_slot(const struct session *session, uint64_t id)
 static void set_deadline(struct session *session, uint32_t at, int64_t deadline)
 {
     struct deadline entry = {deadline, session->lease[at].id, at};
+    assert(session->deadlines.entries[session->lease[at].slot].lease == at);
     deadline_heap_replace(&session->deadlines, session->lease, session->lease[at].slot, entry);
 }
 
@@ -190,6 +194,7 @@ bool bi_session_add_lease(struct session *session, uint64_t id, uint64_t token, 
 
     at = session->lease_free;
     struct lease *lease = &session->lease[at];
+    assert(lease->id == 0); /* it is free */
     session->lease_free = lease->next;
     *lease = (struct lease){.id = id, .token = token, .has_retry_limit = has_retry_limit};
     link_bucket(session, at);

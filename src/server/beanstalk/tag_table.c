@@ -71,6 +71,7 @@ bool bi_tag_table_add(struct tag_table *table, struct tag_link *link, uint64_t t
 
     struct tag_link **slot = find_slot(table, tag);
     struct tag_link *older = *slot;
+    assert(older == NULL || (older->tag == tag && older->from == slot));
     if (older != NULL) {
         /* Only the latest link of a tag is in the bucket; the others are a list behind it. */
         *slot = older->next;
@@ -95,6 +96,7 @@ void bi_tag_table_remove(struct tag_table *table, struct tag_link *link)
     /* The previous link with the same tag takes its place: in the bucket if this one was the
      * latest, else in the list behind a later one. Only a link in a bucket has a next. */
     struct tag_link *successor = link->older != NULL ? link->older : link->next;
+    assert(*link->from == link);
     *link->from = successor;
     if (successor != NULL)
         successor->from = link->from;

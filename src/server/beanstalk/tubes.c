@@ -120,6 +120,7 @@ bool bi_tubes_release(struct tubes *tubes, struct tube *tube)
     assert(tube->ref_count > 0);
     if (--tube->ref_count > 0)
         return false;
+    assert(tubes->count > 0 && tubes->bytes >= size_of(tube));
 
     struct tube **at = bucket_of(tubes, tube->hash);
     while (*at != tube)
