@@ -75,7 +75,7 @@ other_headers() { # makes $scratch/older and $scratch/newer
     done
     sed -i '/options\.fallbacks =/d' "$scratch/older/bide/task.h"
     # A new member of a job replaces reserved room.
-    sed -zEi 's/(holder_buf_;[^\n]*\n\n    uint64_t )room_\[2\];/\1future_, room_[1];/' "$scratch/newer/bide/job.h"
+    sed -zEi 's/(holder_buf_;[^\n]*\n\n    uint64_t )room_\[8\];/\1future_, room_[7];/' "$scratch/newer/bide/job.h"
 }
 
 other_headers || exit 1

@@ -6,8 +6,8 @@
  * All times are milliseconds. Fields named *_at_ms, and fields marked as timestamps, are
  * milliseconds since the epoch by the wall clock; 0 means never. Every other *_ms is a duration.
  *
- * The structs that the library fills, and those that stand in arrays of the program, have
- * `room_`: space for members of later versions, so that a program runs with a newer library
+ * The structs that the library fills, those that stand in arrays of the program, and the arguments of
+ * calls have `room_`: space for members of later versions, so that a program runs with a newer library
  * without being compiled again. It must be zero when the struct is an argument; zeroing the struct
  * or naming its members in an initializer suffices. Option structs have a `size` instead.
  */
@@ -194,7 +194,7 @@ typedef struct bide_job {
     size_t holder_size;
     bide_buf *holder_buf_; /* private: what holder points into */
 
-    uint64_t room_[2];
+    uint64_t room_[8];
     char topic[BIDE_TOPIC_MAX + 1];
 
     bide_buf *bufs_[5]; /* private: what the other pointers point into */

@@ -188,6 +188,7 @@ typedef struct bide_reserve_args {
     size_t count;       /* out: jobs reserved; at least 1 when the status is 0 */
     bide_slice holder;  /* the name of the worker: at most BIDE_HOLDER_MAX bytes, shown in snapshots
                           and in the history, not stored; empty: none */
+    uint64_t room_[4];
 } bide_reserve_args;
 
 /* The changes of an update. Begin with BIDE_UPDATE_INIT, which changes nothing. */
@@ -198,14 +199,15 @@ typedef struct bide_update_args {
     int64_t run_at_ms; /* BIDE_KEEP; delayed and ready jobs only: when due */
     int64_t ttr_ms;    /* BIDE_KEEP; 0 is default_ttr */
     bide_slice topic;  /* empty: unchanged; else the job moves there, with its key */
+    uint64_t room_[4];
 } bide_update_args;
 
-#define BIDE_UPDATE_INIT                               \
-    {                                                  \
-        0, BIDE_KEEP, BIDE_KEEP, BIDE_KEEP, BIDE_KEEP, \
-        {                                              \
-            NULL, 0                                    \
-        }                                              \
+#define BIDE_UPDATE_INIT                                          \
+    {                                                             \
+        0, BIDE_KEEP, BIDE_KEEP, BIDE_KEEP, BIDE_KEEP, {NULL, 0}, \
+        {                                                         \
+            0                                                     \
+        }                                                         \
     }
 
 /* Which jobs a list returns. Zeroed: all. */
@@ -216,6 +218,7 @@ typedef struct bide_filter {
     int64_t max_age_ms; /* created at most this long ago; 0: no limit */
     uint32_t states;    /* with BIDE_STATE_ANY: 1 << state, or-ed; 0: all */
     uint64_t after_id;  /* only ids above this one */
+    uint64_t room_[4];
 } bide_filter;
 
 /* The phases of loading stored jobs at open. */
@@ -294,6 +297,7 @@ typedef struct bide_finish_and_put_args {
     bide_put_item *items; /* 1 to BIDE_BATCH_JOBS, at most BIDE_BATCH_BYTES */
     size_t count;
     size_t accepted; /* out: jobs inserted; fewer than count only by BIDE_SKIP */
+    uint64_t room_[4];
 } bide_finish_and_put_args;
 
 typedef struct bide_release_args {
@@ -360,6 +364,7 @@ typedef struct bide_list_args {
     size_t job_max; /* 1 to BIDE_BATCH_JOBS */
     size_t count;   /* out; may be 0 before the end */
     bool ordered;   /* out: ids ascend in this page, and are above those of all pages before it */
+    uint64_t room_[4];
 } bide_list_args;
 
 typedef struct bide_topics_args {

@@ -40,6 +40,20 @@ static int check_size(bide_op *op, const char *what, size_t size, size_t max)
     return bi_op_reject(op, BIDE_TOO_BIG, "%s has %zu bytes, %zu are allowed", what, size, max);
 }
 
+/* A member of a newer version must not be ignored. */
+static int check_room(bide_op *op, const char *what, const uint64_t *room, size_t count)
+{
+    uint64_t any = 0;
+    for (size_t i = 0; i < count; i++)
+        any |= room[i];
+    return any == 0
+               ? BIDE_OK
+               : invalid(op, "%s has members that this version of the library does not know", what);
+}
+
+#define CHECK_ROOM(op, what, of) \
+    check_room((op), (what), (of)->room_, sizeof((of)->room_) / sizeof(uint64_t))
+
 /* ---- single arguments ---- */
 
 bool bi_topic_name_valid(bide_slice name)
@@ -415,10 +429,7 @@ int bi_op_check_restore(const bide_options *options, bide_op *op)
     BI_JOB_EXT(CHECK_FIELD)
 
     /* Restoring without the members of a newer version would lose them silently. */
-    for (size_t i = 0; i < sizeof(job->room_) / sizeof(job->room_[0]); i++)
-        if (job->room_[i] != 0)
-            return invalid(op,
-                           "the job has members that this version of the library does not know");
+    TRY(CHECK_ROOM(op, "the job", job));
 
     if (job->key != NULL && job->key_size == 0)
         return invalid(op, "a key has 1 to %d bytes", BIDE_KEY_MAX);
@@ -452,6 +463,7 @@ int bi_op_check_reserve(const bide_options *options, bide_op *op)
     if ((unsigned)args->strategy > BIDE_FAIR)
         return invalid(op, "%d is not a strategy", (int)args->strategy);
 
+    TRY(CHECK_ROOM(op, "the call", args));
     TRY(bi_op_check_duration_or_forever(op, "timeout_ms", &args->timeout_ms));
     for (size_t i = 0; i < args->topic_count; i++) {
         TRY(bi_op_check_topic(op, NULL, &args->topics[i]));
@@ -494,6 +506,7 @@ int bi_op_check_finish_and_reserve(const bide_options *options, bide_op *op)
 int bi_op_check_finish_and_put(const bide_options *options, bide_op *op)
 {
     const bide_finish_and_put_args *args = &op->finish_and_put;
+    TRY(CHECK_ROOM(op, "the call", args));
     TRY(check_user_time(op, "run_at_ms", args->run_at_ms));
     if (args->delay_ms != 0 && args->run_at_ms != 0)
         return invalid(op, "delay_ms and run_at_ms are both given; choose one");
@@ -530,6 +543,7 @@ int bi_op_check_update(const bide_options *options, bide_op *op)
     const bide_update_args *args = &op->update;
     (void)options;
 
+    TRY(CHECK_ROOM(op, "the update", args));
     if (args->run_at_ms != BIDE_KEEP)
         TRY(check_user_time(op, "run_at_ms", args->run_at_ms));
     if (args->delay_ms != BIDE_KEEP && args->run_at_ms != BIDE_KEEP)
@@ -543,6 +557,13 @@ int bi_op_check_purge(const bide_options *options, bide_op *op)
     if (op->purge.state == BIDE_STATE_RESERVED)
         return invalid(op, "a reserved job belongs to its holder; cancel it instead");
     return BIDE_OK;
+}
+
+int bi_op_check_list(const bide_options *options, bide_op *op)
+{
+    (void)options;
+    TRY(CHECK_ROOM(op, "the filter", &op->list.filter));
+    return CHECK_ROOM(op, "the call", &op->list);
 }
 
 int bi_op_check_topic_ref(const bide_options *options, bide_op *op)
@@ -568,11 +589,7 @@ int bi_op_check_topic_set(const bide_options *options, bide_op *op)
                            field->least < 0 ? 0 : (long long)field->least, (long long)field->most);
     }
 
-    for (size_t i = 0; i < sizeof(op->topic_set.policy.room_) / sizeof(uint64_t); i++)
-        if (op->topic_set.policy.room_[i] != 0)
-            return invalid(op,
-                           "the policy has members that this version of the library does not know");
-    return BIDE_OK;
+    return CHECK_ROOM(op, "the policy", &op->topic_set.policy);
 }
 
 int bi_op_check_find(const bide_options *options, bide_op *op)

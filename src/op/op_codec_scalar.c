@@ -108,15 +108,18 @@ static bool read_status(struct op_reader *reader, const struct field *field, voi
 
 /* ---- bytes ---- */
 
-static bool read_string(struct op_reader *reader, char *to, size_t room)
+/* Reads a text of fewer than room bytes, or the beginning of a longer one. */
+static bool read_string(struct op_reader *reader, char *to, size_t room, bool may_cut)
 {
     bide_slice bytes;
     if (!bi_op_codec_wire_read_bytes(reader, &bytes))
         return false;
 
     /* Leave room for the terminating NUL, which is not sent. */
-    if (bytes.size >= room)
+    if (bytes.size >= room && !may_cut)
         return malformed(reader, "a text is too long for its field");
+    if (bytes.size >= room)
+        bytes.size = room - 1;
     /* A NUL would cut the text short for C code and not for others. */
     if (bytes.size > 0 && memchr(bytes.data, 0, bytes.size) != NULL)
         return malformed(reader, "there is a NUL in a text");
@@ -133,16 +136,17 @@ static void write_text(struct op_writer *writer, const struct field *field, cons
     write_bytes(writer, text, strnlen(text, field->limit - 1));
 }
 
+/* Of a result: a newer server may have more to say than this version has room for. */
 static bool read_text(struct op_reader *reader, const struct field *field, void *base)
 {
-    return read_string(reader, member_at(base, field->at), field->limit);
+    return read_string(reader, member_at(base, field->at), field->limit, true);
 }
 
 /* Rejects control characters: clients print topic names, and a malicious server must not be able to
  * send escape sequences to a terminal. */
 static bool read_topic(struct op_reader *reader, const struct field *field, void *base)
 {
-    if (!read_text(reader, field, base))
+    if (!read_string(reader, member_at(base, field->at), field->limit, false))
         return false;
 
     for (const char *name = member_at(base, field->at); *name != 0; name++)
@@ -247,7 +251,7 @@ static bool read_cursor(struct op_reader *reader, const struct field *field, voi
         *cursor = bi_op_codec_wire_alloc(reader->owner, BIDE_CURSOR_SIZE);
     if (*cursor == NULL)
         return out_of_memory(reader);
-    return read_string(reader, *cursor, BIDE_CURSOR_SIZE);
+    return read_string(reader, *cursor, BIDE_CURSOR_SIZE, false);
 }
 
 static void write_path(struct op_writer *writer, const struct field *field, const void *base)

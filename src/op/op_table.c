@@ -476,6 +476,7 @@ static void undo_list(bide_op *op)
           RULE(key, "the key", list.filter.key), \
           RULE(duration, "min_age_ms", list.filter.min_age_ms), \
           RULE(duration, "max_age_ms", list.filter.max_age_ms)), \
+    CHECK(list), \
     FLAGS(OP_IMMEDIATE | OP_NEEDS_RECOVERY | OP_REPEATABLE | OP_SLOW | OP_PAGE | OP_BODIES), \
     ARGS(SLICE(list.topic), ENUM(list.state), SLICE(list.filter.key), SLICE(list.filter.text), \
          I64(list.filter.min_age_ms), I64(list.filter.max_age_ms), FLAG(list.with_body), \

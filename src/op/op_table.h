@@ -101,8 +101,9 @@ typedef int op_check(const bide_options *options, bide_op *op);
 op_check bi_op_check_put, bi_op_check_put_many, bi_op_check_restore, bi_op_check_reserve,
     bi_op_check_done, bi_op_check_finish_many, bi_op_check_finish_and_reserve,
     bi_op_check_finish_and_put, bi_op_check_touch, bi_op_check_touch_many, bi_op_check_update,
-    bi_op_check_announce, bi_op_check_why, bi_op_check_purge, bi_op_check_topic_ref,
-    bi_op_check_topic_set, bi_op_check_find, bi_op_check_subscribe, bi_op_check_backup;
+    bi_op_check_announce, bi_op_check_why, bi_op_check_purge, bi_op_check_list,
+    bi_op_check_topic_ref, bi_op_check_topic_set, bi_op_check_find, bi_op_check_subscribe,
+    bi_op_check_backup;
 
 /* ---- access to rows ---- */
 

@@ -27,16 +27,25 @@ LAST(bide_worker_options, flags);
 #define LAYOUT(type, size, room) \
     _Static_assert(sizeof(type) == (size) && offsetof(type, room_) == (room), #type)
 #if UINTPTR_MAX > UINT32_MAX && !defined(NEWER)
-LAYOUT(bide_job, 584, 320);
+LAYOUT(bide_job, 632, 320);
+LAYOUT(bide_failure, 64, 48);
 LAYOUT(bide_counters, 128, 112);
 LAYOUT(bide_counts, 64, 48);
 LAYOUT(bide_topic_stats, 512, 488);
 LAYOUT(bide_topic_policy, 128, 88);
 LAYOUT(bide_stats, 328, 264);
 LAYOUT(bide_event, 248, 232);
+LAYOUT(bide_explanation, 1384, 1320);
+LAYOUT(bide_running_job, 64, 48);
+LAYOUT(bide_announced, 64, 40);
 LAYOUT(bide_put_item, 88, 72);
 LAYOUT(bide_finish_item, 88, 72);
 LAYOUT(bide_touch_item, 72, 56);
+LAYOUT(bide_reserve_args, 112, 80);
+LAYOUT(bide_finish_and_put_args, 192, 160);
+LAYOUT(bide_update_args, 88, 56);
+LAYOUT(bide_filter, 96, 64);
+LAYOUT(bide_list_args, 200, 168);
 LAYOUT(bide_recovery, 48, 32);
 LAYOUT(bide_check_report, 256, 224);
 LAYOUT(bide_type, 56, 40);

@@ -202,7 +202,7 @@ static void every_kind_of_op_that_changes_jobs_can_be_submitted(void)
     EQ(taken->job.id, id);
     submit_code(queue, new_lease(BIDE_OP_GIVE_BACK, cq, id, taken->job.token), BIDE_OK);
     op = new_op(BIDE_OP_UPDATE, cq);
-    op->op.update = (bide_update_args){id, 5, BIDE_KEEP, BIDE_KEEP, BIDE_KEEP, {NULL, 0}};
+    op->op.update = (bide_update_args){id, 5, BIDE_KEEP, BIDE_KEEP, BIDE_KEEP, {NULL, 0}, {0}};
     submit_code(queue, op, BIDE_OK);
     op = new_op(BIDE_OP_DONE, cq);
     op->op.finish = (bide_finish_item){.id = id, .keep = true, .result = slice("r")};

@@ -14,7 +14,7 @@ static void null_queue_is_rejected_by_calls_that_put_or_reserve(void)
     bide_reserve_args args = reserve_args(&topic, 1, 0, &job, 1);
     bide_finish_item finish = {.id = 1, .token = 1};
     bide_touch_item touch = {.id = 1, .token = 1};
-    bide_update_args changes = {1, 1, BIDE_KEEP, BIDE_KEEP, BIDE_KEEP, {NULL, 0}};
+    bide_update_args changes = {1, 1, BIDE_KEEP, BIDE_KEEP, BIDE_KEEP, {NULL, 0}, {0}};
     uint64_t id;
     spoil(&job, sizeof job);
     spoil(&id, sizeof id);

@@ -93,7 +93,7 @@ static int call_kick_job(const struct sample_queue *sample, uint64_t id, uint64_
 static int call_update(const struct sample_queue *sample, uint64_t id, uint64_t token)
 {
     (void)token;
-    bide_update_args changes = {id, 1, BIDE_KEEP, BIDE_KEEP, 1000, {NULL, 0}};
+    bide_update_args changes = {id, 1, BIDE_KEEP, BIDE_KEEP, 1000, {NULL, 0}, {0}};
     return bide_update(sample->queue, &changes);
 }
 
@@ -242,7 +242,7 @@ static void call_in_the_wrong_state_changes_nothing(void)
     CODE(call_release(sample, sample->ready, 0), BIDE_LEASE_LOST);
     CODE(call_give_back(sample, sample->ready, 0), BIDE_LEASE_LOST);
     CODE(call_touch(sample, sample->ready, 0), BIDE_LEASE_LOST);
-    bide_update_args changes = {sample->buried, 1, 0, BIDE_KEEP, BIDE_KEEP, {NULL, 0}};
+    bide_update_args changes = {sample->buried, 1, 0, BIDE_KEEP, BIDE_KEEP, {NULL, 0}, {0}};
     CODE(bide_update(queue, &changes), BIDE_WRONG_STATE);
     UNCHANGED(sample);
 }

@@ -120,7 +120,8 @@ static void touch_with_an_invalid_time_is_rejected(void)
 static void update_with_invalid_values_is_rejected(void)
 {
     struct sample_queue *sample = new_sample_queue("");
-    bide_update_args good = {sample->ready, BIDE_KEEP, BIDE_KEEP, BIDE_KEEP, BIDE_KEEP, {NULL, 0}};
+    bide_update_args good = {sample->ready, BIDE_KEEP, BIDE_KEEP, BIDE_KEEP,
+                             BIDE_KEEP,     {NULL, 0}, {0}};
     bide_update_args changes = good;
     for (size_t i = 0; i < COUNT(bad_priorities); i++) {
         changes.priority = bad_priorities[i];

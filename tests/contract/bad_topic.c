@@ -76,7 +76,7 @@ static int call_kick(const struct sample_queue *sample, bide_slice topic)
 
 static int call_update(const struct sample_queue *sample, bide_slice topic)
 {
-    bide_update_args changes = {sample->ready, 1, BIDE_KEEP, BIDE_KEEP, BIDE_KEEP, topic};
+    bide_update_args changes = {sample->ready, 1, BIDE_KEEP, BIDE_KEEP, BIDE_KEEP, topic, {0}};
     return bide_update(sample->queue, &changes);
 }
 

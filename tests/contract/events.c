@@ -111,7 +111,7 @@ static void administrative_ops_emit_events(void)
     NEXT(queue, feed, BIDE_EVENT_KICKED, id, BIDE_STATE_READY);
     OK(bide_kick_job(queue, other));
     NEXT(queue, feed, BIDE_EVENT_KICKED, other, BIDE_STATE_READY);
-    bide_update_args changes = {id, 7, BIDE_KEEP, BIDE_KEEP, BIDE_KEEP, {NULL, 0}};
+    bide_update_args changes = {id, 7, BIDE_KEEP, BIDE_KEEP, BIDE_KEEP, {NULL, 0}, {0}};
     OK(bide_update(queue, &changes));
     NEXT(queue, feed, BIDE_EVENT_UPDATED, id, BIDE_STATE_READY);
     OK(bide_cancel(queue, other));

@@ -393,7 +393,8 @@ static void ask(struct slot *slot, bide_op *op)
                                         one_in(2) ? BIDE_KEEP : any_number(),
                                         one_in(2) ? BIDE_KEEP : any_number(),
                                         any_number(),
-                                        any_bytes()};
+                                        any_bytes(),
+                                        {0}};
         return;
     case BIDE_OP_PEEK:
     case BIDE_OP_PEEK_FIRST:

@@ -171,7 +171,7 @@ static void move_to_a_topic_beyond_max_topics_is_rejected(void)
     const char *a = fresh_topic("a"), *b = fresh_topic("b");
     uint64_t id = put(queue, a, "body");
     put(queue, a, "other");
-    bide_update_args changes = {id, 1, BIDE_KEEP, BIDE_KEEP, BIDE_KEEP, slice(b)};
+    bide_update_args changes = {id, 1, BIDE_KEEP, BIDE_KEEP, BIDE_KEEP, slice(b), {0}};
     CODE(bide_update(queue, &changes), BIDE_TOO_MANY_TOPICS);
     EQ(stat_job(queue, id)->priority, BIDE_DEFAULT_PRIORITY);
     EQ(topic_of(queue, a).jobs.ready, 2);
@@ -400,7 +400,7 @@ static void a_job_of_a_full_queue_cannot_move_to_a_new_topic(void)
     while (bide_put(queue, a, "", 0, NULL, NULL) == BIDE_OK)
         continue;
 
-    bide_update_args changes = {moving, 1, BIDE_KEEP, BIDE_KEEP, BIDE_KEEP, slice(c)};
+    bide_update_args changes = {moving, 1, BIDE_KEEP, BIDE_KEEP, BIDE_KEEP, slice(c), {0}};
     CODE(bide_update(queue, &changes), BIDE_EFULL);
     EQ(stat_job(queue, moving)->priority, BIDE_DEFAULT_PRIORITY);
     CHECK(!topic_exists(queue, c));

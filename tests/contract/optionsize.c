@@ -173,6 +173,48 @@ static void options_of_a_queue_may_have_any_size(void)
     CHECK(queue == NULL);
 }
 
+/* A call must not ignore what a program of a newer version asks for. */
+static void members_of_newer_arguments_are_rejected(void)
+{
+    bide *queue = open_queue("");
+    const char *a = fresh_topic("a");
+    const bide_slice topic = slice(a);
+    bide_job job = {0};
+    uint64_t id = put(queue, a, "body");
+
+    bide_update_args update = BIDE_UPDATE_INIT;
+    update.id = id;
+    update.priority = 5;
+    update.room_[3] = 1;
+    CODE(bide_update(queue, &update), BIDE_EINVAL);
+    EQ(stat_job(queue, id)->priority, BIDE_DEFAULT_PRIORITY);
+
+    bide_filter filter = {.room_ = {1}};
+    char cursor[BIDE_CURSOR_SIZE] = "";
+    size_t count = 0;
+    CODE(bide_list(queue, a, BIDE_STATE_ANY, &filter, cursor, &job, 1, &count), BIDE_EINVAL);
+    bide_list_args list = {
+        .topic = topic, .cursor = cursor, .jobs = &job, .job_max = 1, .room_ = {0, 1}};
+    CODE(bide_list_page(queue, &list), BIDE_EINVAL);
+
+    bide_reserve_args reserve = reserve_args(&topic, 1, 0, &job, 1);
+    reserve.room_[0] = 1;
+    CODE(bide_reserve_many(queue, &reserve), BIDE_EINVAL);
+    reserve.room_[0] = 0;
+    OK(bide_reserve_many(queue, &reserve));
+
+    bide_put_item item = {.topic = topic};
+    bide_finish_and_put_args step = {.finish = {.id = job.id, .token = job.token},
+                                     .priority = BIDE_KEEP,
+                                     .items = &item,
+                                     .count = 1,
+                                     .room_ = {0, 0, 0, 1}};
+    CODE(bide_finish_and_put(queue, &step), BIDE_EINVAL);
+    EQ(item.status, BIDE_EINVAL);
+    EQ(stat_job(queue, id)->state, BIDE_STATE_RESERVED);
+    bide_job_clear(&job);
+}
+
 static const struct test tests[] = {
     TEST(missing_members_of_older_put_options_have_defaults),
     TEST(newer_put_options_are_accepted_if_unknown_members_are_zero),
@@ -180,6 +222,7 @@ static const struct test tests[] = {
     TEST(items_of_a_list_may_have_options_of_any_size),
     TEST(completed_op_has_the_options_pointer_of_its_caller),
     TEST(options_of_a_queue_may_have_any_size),
+    TEST(members_of_newer_arguments_are_rejected),
 };
 
 const struct theme optionsize_theme = {"optionsize", tests, COUNT(tests)};

@@ -392,8 +392,8 @@ static void any_plain(struct op_world *world, bide_op *op)
         op->kick = (bide_kick_args){any_slice(), any_u64(), 0, any_bool()};
         break;
     case BIDE_OP_UPDATE:
-        op->update =
-            (bide_update_args){any_u64(), any_i64(), any_i64(), any_i64(), any_i64(), any_slice()};
+        op->update = (bide_update_args){any_u64(), any_i64(),   any_i64(), any_i64(),
+                                        any_i64(), any_slice(), {0}};
         break;
     case BIDE_OP_BODY:
     case BIDE_OP_RESULT:

@@ -403,13 +403,14 @@ static void struct_sizes_match_the_tables(void **state)
     assert_int_equal(offsetof(bide_put_item, room_), 72);
     assert_int_equal(offsetof(bide_finish_item, room_), 72);
     assert_int_equal(offsetof(bide_touch_item, room_), 56);
-    assert_int_equal(sizeof(bide_reserve_args), 80);
-    assert_int_equal(sizeof(bide_update_args), 56);
-    assert_int_equal(sizeof(bide_list_args), 136);
+    assert_int_equal(offsetof(bide_reserve_args, room_), 80);
+    assert_int_equal(offsetof(bide_update_args, room_), 56);
+    assert_int_equal(offsetof(bide_list_args, room_), 168);
     assert_int_equal(sizeof(bide_kick_args), 40);
     assert_int_equal(sizeof(bide_wait_args), 40);
     assert_int_equal(sizeof(bide_subscription_args), 72);
-    assert_int_equal(sizeof(bide_finish_and_reserve_args), 168);
+    assert_int_equal(offsetof(bide_finish_and_put_args, room_), 160);
+    assert_int_equal(sizeof(bide_finish_and_reserve_args), 200);
     assert_int_equal(sizeof(bide_topic_args), 32);
     assert_int_equal(sizeof(bide_query_args), 56);
     assert_int_equal(sizeof(bide_fail_args), 64);

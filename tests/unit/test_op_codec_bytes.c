@@ -264,6 +264,39 @@ static void overlong_text_and_nul_bytes_are_rejected(void **state)
     assert_int_equal(decode(BIDE_OP_TOPICS, topics, 64), BIDE_EINVAL);
 }
 
+static void add_text(unsigned char *to, size_t *at, char byte, size_t size)
+{
+    to[(*at)++] = (unsigned char)((size + 1) | 0x80);
+    to[(*at)++] = (unsigned char)((size + 1) >> 7);
+    memset(to + *at, byte, size);
+    *at += size;
+}
+
+static void texts_of_a_newer_server_are_cut(void **state)
+{
+    (void)state;
+    enum { NUMBERS = 15, AT_STRUCT = 1 };
+    unsigned char result[4000] = {0};
+    size_t at = AT_STRUCT + 4 + NUMBERS;
+    bide_explanation why;
+    add_text(result, &at, 't', 0);
+    add_text(result, &at, 'h', BIDE_HOLDER_MAX + 1);
+    add_text(result, &at, 'e', 999);
+    add_text(result, &at, 's', 1999);
+    size_t size = at - AT_STRUCT - 4;
+    result[AT_STRUCT] = (unsigned char)size;
+    result[AT_STRUCT + 1] = (unsigned char)(size >> 8);
+
+    memset(&why, 0x5a, sizeof(why));
+    op = (bide_op){.kind = BIDE_OP_WHY, .why = {.id = 1, .why = &why}};
+    assert_int_equal(decode_result(BIDE_OK, result, at), BIDE_OK);
+    assert_string_equal(why.topic, "");
+    assert_int_equal(strlen(why.holder), BIDE_HOLDER_MAX);
+    assert_int_equal(strspn(why.error, "e"), BIDE_WHY_ERROR_SIZE - 1);
+    assert_int_equal(strspn(why.text, "s"), BIDE_WHY_TEXT_SIZE - 1);
+    assert_int_equal(why.text[BIDE_WHY_TEXT_SIZE - 1], 0);
+}
+
 /* Whatever a server sends, who shows the name of a topic need not look at it. */
 static int decode_job_of(const char *topic)
 {
@@ -339,6 +372,7 @@ int main(void)
         cmocka_unit_test(out_of_range_numbers_are_rejected),
         cmocka_unit_test(counts_and_lengths_are_bounds_checked),
         cmocka_unit_test(overlong_text_and_nul_bytes_are_rejected),
+        cmocka_unit_test(texts_of_a_newer_server_are_cut),
         cmocka_unit_test(topic_name_with_control_bytes_is_rejected),
         cmocka_unit_test(reserve_result_has_between_one_and_job_max_jobs),
         cmocka_unit_test(result_with_missing_items_is_rejected),
