@@ -180,7 +180,8 @@ static void forget_worker(bide_announced *worker)
     static bide_slice topics[BIDE_ANNOUNCED_TOPICS_MAX];
     static bide_running_job jobs[BIDE_ANNOUNCED_JOBS_MAX];
     bide_worker_info info;
-    if (bide_worker_decode(worker->data, worker->data_size, &info, topics, jobs)) {
+    if (bide_worker_decode(worker->data, worker->data_size, &info, topics,
+                           BIDE_ANNOUNCED_TOPICS_MAX, jobs, BIDE_ANNOUNCED_JOBS_MAX)) {
         bide_buf *again = bide_worker_encode(&info);
         must(again != NULL);
         bide_buf_unref(again);

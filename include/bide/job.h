@@ -404,11 +404,12 @@ typedef struct bide_running_job {
     uint64_t room_[2];
 } bide_running_job;
 
-/* A worker as it announces itself. */
+/* A worker as it announces itself. Its numbers are at most BIDE_ID_MAX. */
 typedef struct bide_worker_info {
-    bide_slice name;    /* 1 to BIDE_HOLDER_MAX bytes; another one at every start */
-    bide_slice host;    /* at most 255 bytes, as is the version */
-    bide_slice version; /* of the program */
+    bide_slice name;     /* 1 to BIDE_HOLDER_MAX bytes; another one at every start */
+    bide_slice host;     /* at most 255 bytes, as is the version */
+    bide_slice version;  /* of the program */
+    uint64_t connection; /* its number, if a bided announces one of its connections; else 0 */
     uint64_t pid;
     uint64_t threads;   /* jobs that it may run at a time */
     uint64_t running;   /* jobs that it runs: job_count, or more if they are not all listed */
@@ -443,9 +444,10 @@ BIDE_API void bide_announced_clear(bide_announced *announced);
 BIDE_API bide_buf *bide_worker_encode(const bide_worker_info *info);
 
 /* Decodes it again. The texts point into the bytes, topics and jobs into the arrays, which have room
- * for BIDE_ANNOUNCED_TOPICS_MAX and BIDE_ANNOUNCED_JOBS_MAX. False if the bytes are malformed. */
+ * for topic_max and job_max items; further ones are left out. False if the bytes are malformed. */
 BIDE_API bool bide_worker_decode(const void *data, size_t size, bide_worker_info *info,
-                                 bide_slice *topics, bide_running_job *jobs);
+                                 bide_slice *topics, size_t topic_max, bide_running_job *jobs,
+                                 size_t job_max);
 
 /* What happened to a job; see bide_subscribe(). */
 typedef enum bide_event_kind {

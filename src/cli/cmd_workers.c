@@ -194,14 +194,14 @@ static int show_json(const struct workers_run *run, bide_slice name,
 
 static int show_worker(struct workers_run *run, const bide_announced *announced)
 {
-    struct worker_info worker;
+    bide_slice topics[BIDE_ANNOUNCED_TOPICS_MAX];
+    bide_running_job running[BIDE_ANNOUNCED_JOBS_MAX];
+    bide_worker_info decoded, *info = &decoded;
     size_t count;
-    const char *problem = bi_worker_info_decode(announced->data, announced->data_size, &worker);
-    if (problem != NULL)
-        return bi_cli_error(run->cli, BI_EXIT_FAILED, "an announced worker is invalid: %s",
-                            problem);
+    if (!bide_worker_decode(announced->data, announced->data_size, info, topics,
+                            BIDE_ANNOUNCED_TOPICS_MAX, running, BIDE_ANNOUNCED_JOBS_MAX))
+        return bi_cli_error(run->cli, BI_EXIT_FAILED, "an announced worker is malformed");
 
-    const bide_worker_info *info = &worker.info;
     size_t first = find_held(&run->held, info->name, &count);
     const bide_job *jobs = run->held.jobs + first;
     memset(run->shown + first, 1, count);

@@ -41,6 +41,12 @@ static uint64_t hash_of(const struct core *core, bide_slice name)
     return bi_keyed_hash_bytes(&core->name_secret, name.data, name.size);
 }
 
+/* A worker of the library has a name of its own; connections of a server may share one. */
+static uint64_t hash_of_worker(const struct core *core, bide_slice name, uint64_t connection)
+{
+    return bi_keyed_hash_u64(&core->name_secret, hash_of(core, name) ^ connection);
+}
+
 static bool same(bide_slice a, const void *data, size_t size)
 {
     return a.size == size && memcmp(a.data, data, size) == 0;
@@ -124,28 +130,34 @@ static void remove_topic(struct core *core, bide_slice name)
     core->memory -= TOPIC_COST;
 }
 
-/* Decodes the topics of an announcement, each of them once. */
-static size_t topics_of(const bide_buf *data, bide_slice *name, bide_slice *list)
+/* What the core reads of an announcement, with each of its topics once. */
+struct head {
+    bide_worker_info info;
+    bide_slice topics[BIDE_ANNOUNCED_TOPICS_MAX];
+};
+
+static void read_head(const bide_buf *data, struct head *head)
 {
-    size_t count = bi_worker_info_topics(bide_buf_data(data), bide_buf_size(data), name, list);
-    size_t kept = 0;
+    bi_worker_info_read_head(bide_buf_data(data), bide_buf_size(data), &head->info, head->topics);
+    size_t count = head->info.topic_count, kept = 0;
     for (size_t i = 0; i < count; i++) {
         size_t before = 0;
-        while (before < kept && !same(list[i], list[before].data, list[before].size))
+        while (before < kept &&
+               !same(head->topics[i], head->topics[before].data, head->topics[before].size))
             before++;
         if (before == kept)
-            list[kept++] = list[i];
+            head->topics[kept++] = head->topics[i];
     }
-    return kept;
+    head->info.topic_count = kept;
 }
 
 static void remove_topics(struct core *core, const bide_buf *data)
 {
-    bide_slice name, list[BIDE_ANNOUNCED_TOPICS_MAX];
-    size_t count = topics_of(data, &name, list);
-    core->work += count;
-    for (size_t i = 0; i < count; i++)
-        remove_topic(core, list[i]);
+    struct head head;
+    read_head(data, &head);
+    core->work += head.info.topic_count;
+    for (size_t i = 0; i < head.info.topic_count; i++)
+        remove_topic(core, head.topics[i]);
 }
 
 /* All of them, or none when out of memory. */
@@ -221,21 +233,22 @@ static void clear_slot(struct announced_workers *all, uint64_t serial)
 
 /* ---- workers ---- */
 
-struct worker_entry *bi_worker_find(const struct core *core, bide_slice name)
+static struct worker_entry *find_worker(const struct core *core, const bide_worker_info *info)
 {
     const struct announced_workers *all = &core->workers;
-    uint64_t hash = hash_of(core, name);
+    uint64_t hash = hash_of_worker(core, info->name, info->connection);
     uint32_t ref = bi_hash_table_first(&all->by_name, hash);
     while (ref != 0) {
         struct worker_entry *worker = bi_pool_at(&all->entries, ref);
-        if (worker->hash == hash && same(name, worker->name.data, worker->name.size))
+        if (worker->hash == hash && worker->connection == info->connection &&
+            same(info->name, worker->name.data, worker->name.size))
             return worker;
         ref = worker->link;
     }
     return NULL;
 }
 
-void bi_worker_remove(struct core *core, struct worker_entry *worker)
+static void remove_worker(struct core *core, struct worker_entry *worker)
 {
     struct announced_workers *all = &core->workers;
     assert(all->count > 0 && bi_pool_at(&all->entries, worker->self) == worker);
@@ -254,11 +267,11 @@ void bi_worker_remove(struct core *core, struct worker_entry *worker)
 
 void bi_fire_worker(struct core *core, struct timer *timer)
 {
-    bi_worker_remove(core, BI_TIMER_OWNER(timer, struct worker_entry, timer));
+    remove_worker(core, BI_TIMER_OWNER(timer, struct worker_entry, timer));
 }
 
 /* Creates a worker without an announcement. NULL when out of memory. */
-static struct worker_entry *create(struct core *core, bide_slice name)
+static struct worker_entry *create(struct core *core, const bide_worker_info *info)
 {
     struct announced_workers *all = &core->workers;
     uint32_t ref = 0;
@@ -271,8 +284,11 @@ static struct worker_entry *create(struct core *core, bide_slice name)
     }
 
     struct worker_entry *worker = bi_pool_at(&all->entries, ref);
-    *worker = (struct worker_entry){.self = ref, .name = name, .hash = hash_of(core, name)};
-    worker->serial = all->next_serial++;
+    *worker = (struct worker_entry){.self = ref,
+                                    .name = info->name,
+                                    .connection = info->connection,
+                                    .hash = hash_of_worker(core, info->name, info->connection),
+                                    .serial = all->next_serial++};
     bi_timer_init(&worker->timer, TIMER_WORKER, TIMER_CLASS_ANNOUNCEMENT, worker->serial);
     bi_hash_table_insert(&all->by_name, &entries, &all->entries, ref);
     all->slots[all->slot_count++] = (struct worker_slot){worker->serial, ref};
@@ -281,62 +297,57 @@ static struct worker_entry *create(struct core *core, bide_slice name)
     return worker;
 }
 
-int bi_worker_announce(struct core *core, bide_buf *data, int64_t until)
+static int announce(struct core *core, bide_op *op, bide_buf *data, const struct head *head,
+                    struct worker_entry *worker)
 {
-    struct announced_workers *all = &core->workers;
-    bide_slice name, list[BIDE_ANNOUNCED_TOPICS_MAX];
-    size_t count = topics_of(data, &name, list);
-    struct worker_entry *worker = bi_worker_find(core, name);
+    const struct announced_workers *all = &core->workers;
+    size_t count = head->info.topic_count;
     size_t old_size = worker == NULL ? 0 : bide_buf_size(worker->data);
     size_t cost = bide_buf_size(data) + (worker == NULL ? WORKER_COST : 0) + count * TOPIC_COST;
 
     if (worker == NULL && all->count >= BIDE_ANNOUNCED_MAX)
-        return BIDE_TOO_MANY_WAITERS;
+        return bi_core_error(op, BIDE_TOO_MANY_WAITERS,
+                             "announce: %u workers are announced, %d are allowed", all->count,
+                             BIDE_ANNOUNCED_MAX);
     /* A renewal that is no larger is accepted by a full queue, too. */
     if ((worker == NULL || bide_buf_size(data) > old_size) && bi_core_is_full(core, cost))
-        return BIDE_EFULL;
+        return bi_core_error_limit(core, op, BIDE_EFULL);
 
     /* The new topics first: those that stay are not removed and created again. */
-    if (!add_topics(core, list, count))
-        return BIDE_ENOMEM;
+    if (!add_topics(core, head->topics, count))
+        return bi_core_error_code(op, BIDE_ENOMEM);
     if (worker == NULL)
-        worker = create(core, name);
+        worker = create(core, &head->info);
     else
         remove_topics(core, worker->data);
     if (worker == NULL) {
         while (count-- > 0)
-            remove_topic(core, list[count]);
-        return BIDE_ENOMEM;
+            remove_topic(core, head->topics[count]);
+        return bi_core_error_code(op, BIDE_ENOMEM);
     }
 
     core->memory += bide_buf_size(data);
     core->memory -= old_size;
     bide_buf_unref(worker->data);
     worker->data = bide_buf_ref(data);
-    worker->name = name; /* the bytes of the old one have gone */
+    worker->name = head->info.name; /* the bytes of the old one have gone */
     worker->announced = core->now.mono;
-    bi_timers_set(&core->mono, &worker->timer, until);
+    bi_timers_set(&core->mono, &worker->timer, core->now.mono + us_of(op->announce.ttl_ms));
     return BIDE_OK;
 }
 
 /* ---- ops ---- */
 
-static int announce(struct core *core, bide_op *op, bide_buf *data)
+static int announce_or_remove(struct core *core, bide_op *op, bide_buf *data)
 {
-    int64_t ttl_ms = op->announce.ttl_ms;
-    if (ttl_ms != 0) {
-        int code = bi_worker_announce(core, data, core->now.mono + us_of(ttl_ms));
-        if (code == BIDE_TOO_MANY_WAITERS)
-            return bi_core_error(op, code, "announce: %u workers are announced, %d are allowed",
-                                 core->workers.count, BIDE_ANNOUNCED_MAX);
-        return bi_core_error_limit(core, op, code);
-    }
+    struct head head;
+    read_head(data, &head);
+    struct worker_entry *worker = find_worker(core, &head.info);
 
-    bide_slice name, list[BIDE_ANNOUNCED_TOPICS_MAX];
-    topics_of(data, &name, list);
-    struct worker_entry *worker = bi_worker_find(core, name);
+    if (op->announce.ttl_ms != 0)
+        return announce(core, op, data, &head, worker);
     if (worker != NULL)
-        bi_worker_remove(core, worker);
+        remove_worker(core, worker);
     return BIDE_OK;
 }
 
@@ -350,7 +361,8 @@ int bi_exec_announce(struct core *core, bide_op *op)
     if (data == NULL)
         data = bide_buf_new(args->worker.data, args->worker.size);
 
-    int code = data == NULL ? bi_core_error_code(op, BIDE_ENOMEM) : announce(core, op, data);
+    int code =
+        data == NULL ? bi_core_error_code(op, BIDE_ENOMEM) : announce_or_remove(core, op, data);
     bide_buf_unref(data);
     return code;
 }

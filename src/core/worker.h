@@ -3,11 +3,12 @@
  * worker - the workers that have announced themselves, until their announcements expire.
  *
  * An announcement is one immutable buffer (op/worker_info.h), which replies share. The core reads
- * only its name and its topics; it counts the workers of each topic, so that the op why need not
- * look at all of them.
+ * only its name, its connection and its topics; it counts the workers of each topic, so that the op
+ * why need not look at all of them. Two announcements are of the same worker if their names and
+ * connections are equal.
  *
  * Ordering   Workers are listed by serial, which is the order of their first announcement.
- * Failure    Only bi_worker_announce() can fail; the old announcement then stays.
+ * Failure    Only the op announce can fail; the old announcement then stays.
  * Storage    In memory only: workers announce themselves again after a restart.
  * Cost       O(log n) in workers and timers, times the topics of the announcement. The array of all
  *            has at most as many unused entries as used ones.
@@ -26,7 +27,8 @@ struct core;
 struct worker_entry {
     uint32_t self;
     uint32_t link; /* in by_name */
-    uint64_t hash; /* of the name */
+    uint64_t hash; /* of the name and the connection */
+    uint64_t connection;
     uint64_t serial;
     bide_buf *data;
     bide_slice name; /* within data */
@@ -61,14 +63,6 @@ struct announced_workers {
 /* False when out of memory. */
 bool bi_workers_init(struct core *core);
 void bi_workers_done(struct core *core);
-
-/* Announces a worker until a time of the boot-time clock, or replaces its announcement. Takes a
- * reference to data, which is valid. BIDE_OK, TOO_MANY_WAITERS, EFULL or ENOMEM. */
-int bi_worker_announce(struct core *core, bide_buf *data, int64_t until);
-
-/* The announcement with this name, or NULL. */
-struct worker_entry *bi_worker_find(const struct core *core, bide_slice name);
-void bi_worker_remove(struct core *core, struct worker_entry *worker);
 
 /* Returns the worker with this serial or the next larger one; NULL if there is none. */
 struct worker_entry *bi_worker_at_or_after(const struct core *core, uint64_t serial);

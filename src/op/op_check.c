@@ -657,11 +657,10 @@ int bi_op_check_announce(const bide_options *options, bide_op *op)
     if (args->buf == NULL)
         TRY(bi_op_check_slice(op, "the worker", &args->worker));
 
-    struct worker_info worker;
     const char *problem =
         args->buf != NULL
-            ? bi_worker_info_decode(bide_buf_data(args->buf), bide_buf_size(args->buf), &worker)
-            : bi_worker_info_decode(args->worker.data, args->worker.size, &worker);
+            ? bi_worker_info_check_bytes(bide_buf_data(args->buf), bide_buf_size(args->buf))
+            : bi_worker_info_check_bytes(args->worker.data, args->worker.size);
     return problem == NULL ? BIDE_OK : invalid(op, "%s", problem);
 }
 

@@ -12,15 +12,14 @@
 static const struct {
     const char *name;
     size_t offset; /* in a bide_worker_info; 64 bits */
-    int64_t max;
 } numbers[] = {
-    {"pid", offsetof(bide_worker_info, pid), INT64_MAX},
-    {"threads", offsetof(bide_worker_info, threads), INT64_MAX},
-    {"running", offsetof(bide_worker_info, running), INT64_MAX},
-    {"done", offsetof(bide_worker_info, done), INT64_MAX},
-    {"failed", offsetof(bide_worker_info, failed), INT64_MAX},
-    {"lost", offsetof(bide_worker_info, lost), INT64_MAX},
-    {"started_ms", offsetof(bide_worker_info, started_ms), BIDE_TIMESTAMP_MAX_MS},
+    {"pid", offsetof(bide_worker_info, pid)},
+    {"threads", offsetof(bide_worker_info, threads)},
+    {"running", offsetof(bide_worker_info, running)},
+    {"done", offsetof(bide_worker_info, done)},
+    {"failed", offsetof(bide_worker_info, failed)},
+    {"lost", offsetof(bide_worker_info, lost)},
+    {"started_ms", offsetof(bide_worker_info, started_ms)},
 };
 
 #define NUMBERS (sizeof(numbers) / sizeof(numbers[0]))
@@ -76,8 +75,10 @@ static json_t *encode_jobs(const bide_worker_info *info)
 json_t *bi_worker_json_encode(const bide_worker_info *info)
 {
     json_t *object = json_object();
-    bool ok = object != NULL && set_text(object, "name", info->name) &&
-              set_text(object, "host", info->host) && set_text(object, "version", info->version);
+    bool ok =
+        object != NULL && set_text(object, "name", info->name) &&
+        (info->connection == 0 || set_number(object, "connection", (int64_t)info->connection)) &&
+        set_text(object, "host", info->host) && set_text(object, "version", info->version);
     for (size_t i = 0; ok && i < NUMBERS; i++)
         ok = set_number(object, numbers[i].name,
                         *(const int64_t *)(const void *)((const char *)info + numbers[i].offset));

@@ -9,6 +9,7 @@
  * Threads    bi_blocking_call_run() does the waiting. It also handles pthread_cancel() of a
  *            thread that waits in a call: the op ends, and jobs that it reserved are given back.
  */
+#include "op/worker_info.h"
 #include "queue/queue.h"
 
 #include <string.h>
@@ -437,10 +438,13 @@ int bide_why_key(bide *queue, const char *topic, const void *key, size_t size,
 
 int bide_announce(bide *queue, const bide_worker_info *info, int64_t ttl_ms)
 {
-    bide_buf *worker = info == NULL ? NULL : bide_worker_encode(info);
+    bi_last_error_clear();
+    const char *problem = info == NULL ? "info is NULL" : bi_worker_info_check(info);
+    if (problem != NULL)
+        return bi_last_error_set(BIDE_EINVAL, "announce: %s", problem);
+    bide_buf *worker = bide_worker_encode(info);
     if (worker == NULL)
-        return bi_last_error_set(BIDE_EINVAL, "announce: the worker has no name, or its texts, "
-                                              "topics or jobs exceed the limits of job.h");
+        return bi_last_error_set(BIDE_ENOMEM, "announce: %s", bide_code_text(BIDE_ENOMEM));
 
     bide_op op;
     int code = RUN(queue, op, ANNOUNCE, announce, .buf = worker, .ttl_ms = ttl_ms);

@@ -37,6 +37,7 @@ LAYOUT(bide_stats, 328, 264);
 LAYOUT(bide_event, 248, 232);
 LAYOUT(bide_explanation, 1384, 1320);
 LAYOUT(bide_running_job, 64, 48);
+LAYOUT(bide_worker_info, 176, 144);
 LAYOUT(bide_announced, 64, 40);
 LAYOUT(bide_put_item, 88, 72);
 LAYOUT(bide_finish_item, 88, 72);

@@ -39,6 +39,12 @@ static bool is_ours(const bide_worker_info *info)
            memcmp(info->name.data, prefix, strlen(prefix)) == 0;
 }
 
+static bool decode(const bide_announced *announced, struct seen *to)
+{
+    return bide_worker_decode(announced->data, announced->data_size, &to->info, to->topics,
+                              COUNT(to->topics), to->jobs, COUNT(to->jobs));
+}
+
 static void forget(void)
 {
     for (size_t i = 0; i < seen_count; i++)
@@ -60,10 +66,7 @@ static size_t list_at(struct where at, bide *queue, size_t max)
         for (size_t i = 0; i < count; i++) {
             struct seen *one = &seen[seen_count];
             check_true(at, seen_count < COUNT(seen), "there are few workers");
-            check_true(at,
-                       bide_worker_decode(page[i].data, page[i].data_size, &one->info, one->topics,
-                                          one->jobs),
-                       "the announcement is valid");
+            check_true(at, decode(&page[i], one), "the announcement is valid");
             if (is_ours(&one->info)) {
                 one->announced = page[i];
                 seen_count++;
@@ -102,7 +105,7 @@ static void announced_worker_is_listed_with_all_it_has_said(void)
     info.pid = 4711;
     info.threads = 8;
     info.running = 9;
-    info.done = UINT64_MAX;
+    info.done = BIDE_ID_MAX;
     info.failed = 2;
     info.lost = 1;
     info.started_ms = 1767225599000;
@@ -121,7 +124,7 @@ static void announced_worker_is_listed_with_all_it_has_said(void)
     EQ(got->pid, 4711);
     EQ(got->threads, 8);
     EQ(got->running, 9);
-    CHECK(got->done == UINT64_MAX);
+    CHECK(got->done == BIDE_ID_MAX);
     EQ(got->failed, 2);
     EQ(got->lost, 1);
     EQ(got->started_ms, 1767225599000);
@@ -180,21 +183,17 @@ static void workers_that_stay_are_listed_although_others_come_and_go(void)
         snprintf(tag, sizeof tag, "%02d", i);
         announce(queue, tag, 0);
         OK(bide_workers(queue, cursor, page, 1, &count));
-        bide_worker_info info;
         EQ(count, 1);
-        CHECK(bide_worker_decode(page[0].data, page[0].data_size, &info, seen[0].topics,
-                                 seen[0].jobs));
-        ours += is_ours(&info);
+        CHECK(decode(&page[0], &seen[0]));
+        ours += is_ours(&seen[0].info);
         bide_announced_clear(&page[0]);
     }
     /* Those with even numbers have been there all the time; a server may have had others first. */
     for (int left = 100; cursor[0] != 0 && left > 0; left--) {
         OK(bide_workers(queue, cursor, page, COUNT(page), &count));
         for (size_t i = 0; i < count; i++) {
-            bide_worker_info info;
-            CHECK(bide_worker_decode(page[i].data, page[i].data_size, &info, seen[0].topics,
-                                     seen[0].jobs));
-            ours += is_ours(&info);
+            CHECK(decode(&page[i], &seen[0]));
+            ours += is_ours(&seen[0].info);
             bide_announced_clear(&page[i]);
         }
     }
@@ -221,6 +220,34 @@ static void announcement_with_the_same_name_replaces_the_last_one(void)
     EQ(seen[0].info.done, 5);
     CHECK(seen[0].announced.left_ms > 60000);
     announce(queue, "one", 0);
+}
+
+/* A server announces its connections: they may have the same name. */
+static void connections_of_one_name_are_different_workers(void)
+{
+    bide *queue = open_queue("");
+    const char *a = fresh_topic("a"), *b = fresh_topic("b");
+    const bide_slice topics[] = {slice(a), slice(b)};
+    bide_worker_info first = named("same"), second = named("same");
+    first.connection = 7;
+    first.topics = &topics[0];
+    second.connection = BIDE_ID_MAX;
+    second.topics = &topics[1];
+    first.topic_count = second.topic_count = 1;
+    OK(bide_announce(queue, &first, 60000));
+    OK(bide_announce(queue, &second, 60000));
+    OK(bide_announce(queue, &second, 60000));
+    announce(queue, "same", 60000);
+    EQ(LIST(queue, 10), 3);
+    EQ(seen[0].info.connection, 7);
+    CHECK(seen[1].info.connection == BIDE_ID_MAX);
+    EQ(seen[2].info.connection, 0);
+    announce(queue, "same", 0);
+    OK(bide_announce(queue, &first, 0));
+    EQ(LIST(queue, 10), 1);
+    TEXT(seen[0].info.topics[0].data, seen[0].info.topics[0].size, b);
+    OK(bide_announce(queue, &second, 0));
+    EQ(LIST(queue, 10), 0);
 }
 
 static void announcement_expires_unless_it_is_renewed(void)
@@ -263,10 +290,8 @@ static void listed_worker_outlives_its_announcement(void)
     announce(queue, "w", 60000);
     EQ(LIST(queue, 10), 1);
     announce(queue, "w", 0);
-    bide_worker_info info;
-    CHECK(bide_worker_decode(seen[0].announced.data, seen[0].announced.data_size, &info,
-                             seen[0].topics, seen[0].jobs));
-    TEXT(info.name.data, info.name.size, unique_name("w"));
+    CHECK(decode(&seen[0].announced, &seen[0]));
+    TEXT(seen[0].info.name.data, seen[0].info.name.size, unique_name("w"));
     forget();
     bide_announced_clear(NULL);
 }
@@ -341,6 +366,14 @@ static void invalid_announcement_is_rejected(void)
     REJECTED(host, ((bide_slice){longer, 256}));
     REJECTED(version, ((bide_slice){NULL, 1}));
     REJECTED(started_ms, -1);
+    REJECTED(connection, BIDE_ID_MAX + 1);
+    REJECTED(pid, BIDE_ID_MAX + 1);
+    REJECTED(threads, UINT64_MAX);
+    REJECTED(running, BIDE_ID_MAX + 1);
+    REJECTED(done, BIDE_ID_MAX + 1);
+    REJECTED(failed, BIDE_ID_MAX + 1);
+    REJECTED(lost, BIDE_ID_MAX + 1);
+    CHECK(strstr(bide_last_error(), "a number of a worker is larger than 2^53-1") != NULL);
     REJECTED(topic_count, BIDE_ANNOUNCED_TOPICS_MAX + 1);
     REJECTED(job_count, BIDE_ANNOUNCED_JOBS_MAX + 1);
     topics[0] = slice("not good");
@@ -355,6 +388,34 @@ static void invalid_announcement_is_rejected(void)
     CODE(bide_announce(queue, &info, -1), BIDE_EINVAL);
     CODE(bide_announce(queue, &info, BIDE_TIME_MAX_MS + 1), BIDE_EINVAL);
     EQ(LIST(queue, 10), 0);
+}
+
+static void decoded_worker_does_not_exceed_the_room_of_the_caller(void)
+{
+    const bide_slice topics[] = {slice("a"), slice("b"), slice("c")};
+    const bide_running_job jobs[] = {{.id = 1, .topic = slice("a")},
+                                     {.id = 2, .topic = slice("b")}};
+    const bide_worker_info info = {.name = slice("w"),
+                                   .topics = topics,
+                                   .topic_count = COUNT(topics),
+                                   .jobs = jobs,
+                                   .job_count = COUNT(jobs)};
+    bide_slice few_topics[3] = {slice("x"), slice("x"), slice("x")};
+    bide_running_job few_jobs[2] = {{.id = 9}, {.id = 9}};
+    bide_worker_info got;
+    bide_buf *bytes = bide_worker_encode(&info);
+    CHECK(bide_worker_decode(bide_buf_data(bytes), bide_buf_size(bytes), &got, few_topics, 2,
+                             few_jobs, 1));
+    EQ(got.topic_count, 2);
+    EQ(got.job_count, 1);
+    TEXT(got.topics[1].data, got.topics[1].size, "b");
+    TEXT(few_topics[2].data, few_topics[2].size, "x");
+    EQ(got.jobs[0].id, 1);
+    EQ(few_jobs[1].id, 9);
+    CHECK(bide_worker_decode(bide_buf_data(bytes), bide_buf_size(bytes), &got, NULL, 0, NULL, 0));
+    EQ(got.topic_count, 0);
+    EQ(got.job_count, 0);
+    bide_buf_unref(bytes);
 }
 
 /* Whatever bytes a client sends, they are checked where the queue is. */
@@ -388,13 +449,12 @@ static void malformed_bytes_are_rejected(void)
     removed->op.announce = (bide_announce_args){.worker = {bytes, size}};
     submit_code(queue, removed, BIDE_OK);
     CHECK(removed->op.announce.made_ == NULL);
-    bide_worker_info got;
     for (size_t cut = 0; cut < size; cut++)
-        CHECK(!bide_worker_decode(bytes, cut, &got, seen[0].topics, seen[0].jobs));
-    CHECK(!bide_worker_decode(NULL, 0, &got, seen[0].topics, seen[0].jobs));
+        CHECK(!decode(&(bide_announced){.data = bytes, .data_size = cut}, &seen[0]));
+    CHECK(!decode(&(bide_announced){.data = NULL}, &seen[0]));
     /* Members of later versions follow. */
     bytes[size] = 7;
-    CHECK(bide_worker_decode(bytes, size + 1, &got, seen[0].topics, seen[0].jobs));
+    CHECK(decode(&(bide_announced){.data = bytes, .data_size = size + 1}, &seen[0]));
     bide_buf_unref(good);
     EQ(LIST(queue, 10), 0);
 }
@@ -474,6 +534,7 @@ static const struct test tests[] = {
     TEST(workers_are_listed_once_in_the_order_of_their_first_announcement),
     TEST(workers_that_stay_are_listed_although_others_come_and_go),
     TEST(announcement_with_the_same_name_replaces_the_last_one),
+    TEST(connections_of_one_name_are_different_workers),
     TEST(announcement_expires_unless_it_is_renewed),
     TEST(announcement_does_not_expire_early),
     TEST(final_announcement_removes_the_worker),
@@ -481,6 +542,7 @@ static const struct test tests[] = {
     TEST(reserved_jobs_name_the_worker_that_holds_them),
     TEST(announcement_that_is_too_large_loses_its_last_jobs),
     TEST(invalid_announcement_is_rejected),
+    TEST(decoded_worker_does_not_exceed_the_room_of_the_caller),
     TEST(malformed_bytes_are_rejected),
     TEST(announcements_count_as_memory),
     TEST(full_queue_rejects_new_workers_and_renews_known_ones),

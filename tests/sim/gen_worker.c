@@ -11,7 +11,8 @@ void sim_gen_announce(struct sim *sim, struct sim_op *sop)
     bide_running_job jobs[2] = {{0}};
     char host[SIM_TEXT];
     const bide_worker_info info = {
-        .name = {&"01234567"[rng_below(rng, SIM_WORKERS)], 1},
+        .name = {&"0123"[rng_below(rng, SIM_WORKERS / 2)], 1},
+        .connection = rng_below(rng, 2),
         .host = sim_pick_text(sim, host, rng_one_in(rng, 3) ? 60 : 4),
         .pid = rng_below(rng, 100000),
         .topics = topics,

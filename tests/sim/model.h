@@ -157,6 +157,7 @@ struct mwaiter {
 struct mworker {
     uint64_t number; /* in order of the first announcement */
     struct mtext id; /* its name */
+    uint64_t connection;
     int64_t deadline;
     int64_t announced;
     bool serves[SIM_NAMES];

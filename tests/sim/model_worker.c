@@ -36,12 +36,15 @@ void model_announce(struct model *m, struct sim_op *sop)
     bide_worker_info info;
     static bide_slice topics[BIDE_ANNOUNCED_TOPICS_MAX];
     static bide_running_job jobs[BIDE_ANNOUNCED_JOBS_MAX];
-    expect_true(m->sim, bide_worker_decode(data, size, &info, topics, jobs),
+    expect_true(m->sim,
+                bide_worker_decode(data, size, &info, topics, BIDE_ANNOUNCED_TOPICS_MAX, jobs,
+                                   BIDE_ANNOUNCED_JOBS_MAX),
                 "an announcement cannot be decoded");
 
     size_t at = 0;
     while (at < m->worker_count &&
-           (m->workers[at].id.size != info.name.size ||
+           (m->workers[at].connection != info.connection ||
+            m->workers[at].id.size != info.name.size ||
             memcmp(m->workers[at].id.bytes, info.name.data, info.name.size) != 0))
         at++;
     bool known = at < m->worker_count;
@@ -60,7 +63,7 @@ void model_announce(struct model *m, struct sim_op *sop)
     struct mworker *worker = &m->workers[at];
     if (!known) {
         m->worker_count++;
-        *worker = (struct mworker){.number = ++m->worker_number};
+        *worker = (struct mworker){.number = ++m->worker_number, .connection = info.connection};
         model_set_text(&worker->id, info.name.data, info.name.size);
     }
     worker->deadline = m->now.mono + args->ttl_ms * US_PER_MS;

@@ -111,7 +111,8 @@ struct beanstalk_conn {
     bool producer, worker;
     bide_buf *name;   /* by which it reserves: see beanstalk_worker.c; NULL: not made yet */
     bide_buf *holder; /* the one that its last call named; NULL: none */
-    bool announced, announces_topics, topics_changed; /* as a worker */
+    bool announced, announces_topics, topics_changed; /* as a worker, */
+    bool announces_itself;                            /* unless its client does that */
     struct request_queue pipeline;
     uint32_t applied;                /* reserves whose jobs are not in the session yet */
     size_t listing_bytes;            /* of a listing that is being collected */

@@ -5,7 +5,9 @@
  *
  * A connection reserves by the name of client-name, or by its address. With its first reserve it is
  * announced as a worker, until it is closed: no timer renews it, and ten thousand idle connections
- * cost nothing. A worker of the library has a name of its own in its calls, and announces itself.
+ * cost nothing. Its number distinguishes it from other connections with the same name. A worker of
+ * the library has a name of its own in its calls, and announces itself; so does a client that
+ * announces the name of its connection.
  *
  * Ownership  A name is a buffer that ops borrow until the batch is submitted. It is replaced only by
  *            client-name, which submits the batch first.
@@ -38,8 +40,9 @@ static void announce(struct beanstalk_conn *conn, int64_t ttl_ms)
     const bide_worker_info info = {
         .name = {bide_buf_data(conn->name), bide_buf_size(conn->name)},
         .host = {peer, strlen(peer)},
+        .connection = conn->base.order,
         .threads = 1,
-        .started_ms = bi_clock_wall() / 1000,
+        .started_ms = (bi_clock_wall() - (bi_clock_boot() - conn->base.opened_at)) / 1000,
         .topics = session->names,
         .topic_count = topics < BIDE_ANNOUNCED_TOPICS_MAX ? topics : BIDE_ANNOUNCED_TOPICS_MAX,
     };
@@ -64,16 +67,24 @@ void bi_beanstalk_worker_closed(struct beanstalk_conn *conn)
 
 /* ---- names ---- */
 
+/* The peer of a unix socket is a process, which may have several connections. */
+static bide_buf *new_default_name(const struct beanstalk_conn *conn)
+{
+    char peer[PEER_SIZE], name[PEER_SIZE + 32];
+    bi_conn_format_peer(&conn->base, peer);
+    int size = conn->base.tcp ? snprintf(name, sizeof(name), "%s", peer)
+                              : snprintf(name, sizeof(name), "%s, connection %u", peer,
+                                         (unsigned)conn->base.order);
+    return bide_buf_new(name, size < BIDE_HOLDER_MAX ? (size_t)size : BIDE_HOLDER_MAX);
+}
+
 static const bide_buf *name_of(struct beanstalk_conn *conn, bool watches)
 {
-    char peer[PEER_SIZE];
-    if (conn->name == NULL) {
-        bi_conn_format_peer(&conn->base, peer);
-        conn->name = bide_buf_new(peer, strlen(peer));
-    }
+    if (conn->name == NULL)
+        conn->name = new_default_name(conn);
 
     bool changed = watches && (!conn->announces_topics || conn->topics_changed);
-    if (conn->name != NULL && (!conn->announced || changed)) {
+    if (conn->name != NULL && !conn->announces_itself && (!conn->announced || changed)) {
         conn->announces_topics = conn->announces_topics || watches;
         conn->topics_changed = false;
         conn->announced = true;
@@ -88,6 +99,12 @@ bide_slice bi_beanstalk_worker_holder(struct beanstalk_conn *conn)
     return (bide_slice){bide_buf_data(name), bide_buf_size(name)};
 }
 
+static bool is_same(const bide_buf *buf, bide_slice bytes)
+{
+    return bide_buf_size(buf) == bytes.size &&
+           memcmp(bide_buf_data(buf), bytes.data, bytes.size) == 0;
+}
+
 bide_buf *bi_beanstalk_worker_call_holder(struct beanstalk_conn *conn, bide_slice given)
 {
     if (given.size == 0) {
@@ -96,8 +113,7 @@ bide_buf *bi_beanstalk_worker_call_holder(struct beanstalk_conn *conn, bide_slic
     }
 
     /* The calls of one worker give the same name again and again. */
-    if (bide_buf_size(conn->holder) != given.size ||
-        memcmp(bide_buf_data(conn->holder), given.data, given.size) != 0) {
+    if (!is_same(conn->holder, given)) {
         bide_buf_unref(conn->holder);
         conn->holder = bide_buf_new(given.data, given.size);
     }
@@ -127,6 +143,7 @@ void bi_beanstalk_worker_set_name(struct beanstalk_conn *conn, const struct comm
     }
     /* The next reserve announces the new name. */
     bi_beanstalk_worker_closed(conn);
+    conn->announces_itself = false;
     bide_buf_unref(conn->name);
     conn->name = name;
     bi_request_reply(conn, "NAMED\r\n");
@@ -158,6 +175,7 @@ static bool split_topics(bide_slice list, bide_slice *topics, size_t *count)
 const char *bi_beanstalk_worker_announce(struct request *request, const struct command *command)
 {
     const struct announcement *given = &command->announcement;
+    struct beanstalk_conn *conn = request->conn;
     bide_slice topics[BIDE_ANNOUNCED_TOPICS_MAX];
     bide_worker_info info = {.name = command->name,
                              .host = given->host,
@@ -177,6 +195,10 @@ const char *bi_beanstalk_worker_announce(struct request *request, const struct c
     if (worker == NULL)
         return "BAD_FORMAT\r\n";
 
+    if (conn->name != NULL && is_same(conn->name, command->name)) {
+        bi_beanstalk_worker_closed(conn);
+        conn->announces_itself = true;
+    }
     request->extra = worker;
     request->free_extra = free_worker;
     request->op.announce = (bide_announce_args){.buf = worker, .ttl_ms = command->delay_ms};
@@ -221,7 +243,8 @@ static void write_worker(struct output *text, const bide_announced *announced)
     bide_slice topics[BIDE_ANNOUNCED_TOPICS_MAX];
     bide_running_job jobs[BIDE_ANNOUNCED_JOBS_MAX];
     bide_worker_info info;
-    if (!bide_worker_decode(announced->data, announced->data_size, &info, topics, jobs))
+    if (!bide_worker_decode(announced->data, announced->data_size, &info, topics,
+                            BIDE_ANNOUNCED_TOPICS_MAX, jobs, BIDE_ANNOUNCED_JOBS_MAX))
         return; /* the queue has checked it */
 
     bi_beanstalk_stats_write_value(text, "- name", info.name.data, info.name.size);
@@ -237,6 +260,8 @@ static void write_worker(struct output *text, const bide_announced *announced)
     };
     for (size_t i = 0; i < sizeof(figures) / sizeof(figures[0]); i++)
         bi_output_format(text, "  %s: %lld\n", figures[i].name, (long long)figures[i].value);
+    if (info.connection != 0)
+        bi_output_format(text, "  connection: %llu\n", (unsigned long long)info.connection);
     if (info.host.size > 0)
         bi_beanstalk_stats_write_value(text, "  host", info.host.data, info.host.size);
     if (info.version.size > 0)
