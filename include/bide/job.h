@@ -266,7 +266,8 @@ typedef struct bide_counts {
 /*
  * The policy of a topic: defaults of the jobs that are put into it, and limits. In bide_topic_set()
  * BIDE_KEEP leaves a member as it is and BIDE_NO_DEFAULT clears it. A member that is not set is 0,
- * except max_retries, which is BIDE_NO_DEFAULT then.
+ * except max_retries, which is BIDE_NO_DEFAULT then. So a policy that bide_topic_get() returns can be
+ * set again; it never contains BIDE_KEEP. Without a rate there is no period and no burst.
  */
 typedef struct bide_topic_policy {
     /* Defaults, for puts that do not say otherwise. They are stored with the job at its put. */
@@ -440,7 +441,7 @@ BIDE_API void bide_announced_clear(bide_announced *announced);
 
 /* Encodes a worker for an announcement. What exceeds BIDE_ANNOUNCED_SIZE_MAX is left out, the last job
  * first. NULL when out of memory, or if the info is invalid: the name has another size, there are
- * too many topics or jobs, or a text is too long. */
+ * too many topics or jobs, a text is too long, or a number too large. */
 BIDE_API bide_buf *bide_worker_encode(const bide_worker_info *info);
 
 /* Decodes it again. The texts point into the bytes, topics and jobs into the arrays, which have room

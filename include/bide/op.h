@@ -410,8 +410,7 @@ typedef struct bide_topic_set_args {
 typedef struct bide_topic_get_args {
     bide_slice topic;            /* may not exist: then nothing is set */
     bide_topic_policy *policy;   /* out: what is set */
-    bide_topic_policy *in_force; /* out: what applies, with the defaults and limits of the queue;
-                                    max_retries may be BIDE_NO_RETRY_LIMIT */
+    bide_topic_policy *in_force; /* out: what applies, with the defaults and limits of the queue */
 } bide_topic_get_args;
 
 /* subscribe, events, unsubscribe */

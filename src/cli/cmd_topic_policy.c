@@ -149,7 +149,7 @@ static void show_defaults(const struct cli *cli, const bide_topic_policy *set,
     show_duration(cli, "ttr", set->ttr_ms, applied->ttr_ms);
     if (set->max_retries == BIDE_NO_DEFAULT)
         bi_print_property(cli, "retries", "of the put (default)");
-    else if (applied->max_retries == BIDE_NO_RETRY_LIMIT)
+    else if (set->max_retries == BIDE_UNLIMITED)
         bi_print_property(cli, "retries", "unlimited");
     else
         bi_print_property(cli, "retries", "%lld", (long long)applied->max_retries);

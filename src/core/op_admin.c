@@ -474,7 +474,7 @@ int bi_exec_resume(struct core *core, bide_op *op)
 }
 
 /* The settings after the changes, in a new buffer; NULL for none. BIDE_OK, or BIDE_ENOMEM. */
-static int change_settings(const struct topic *topic, const bide_topic_policy *changes,
+static int change_settings(struct core *core, const struct topic *topic, bide_op *op,
                            bide_buf **settings)
 {
     bide_topic_policy changed;
@@ -484,29 +484,36 @@ static int change_settings(const struct topic *topic, const bide_topic_policy *c
     else
         bi_topic_policy_clear(&changed);
 
-    bi_topic_policy_change(&changed, changes);
+    if (!bi_topic_policy_change(&changed, &op->topic_set.policy)) {
+        /* An uncommitted change may have cleared the rate. */
+        bi_journal_depend_on_policy(core, topic);
+        return bi_core_error(op, BIDE_EINVAL,
+                             "topic_set: topic %s has no rate that a period or burst applies to",
+                             topic->name);
+    }
     *settings = NULL;
     if (bi_topic_policy_is_empty(&changed))
         return BIDE_OK;
     *settings = bide_buf_new(&changed, sizeof(changed));
-    return *settings == NULL ? BIDE_ENOMEM : BIDE_OK;
+    return *settings == NULL ? bi_core_error_code(op, BIDE_ENOMEM) : BIDE_OK;
 }
 
-static int set_policy(struct core *core, struct topic *topic, const bide_topic_policy *changes)
+static int set_policy(struct core *core, struct topic *topic, bide_op *op)
 {
     bide_buf *settings;
     if (topic->policy == NULL && bi_core_is_full(core, BI_POLICY_COST))
-        return BIDE_EFULL;
+        return bi_core_error_limit(core, op, BIDE_EFULL);
     int code = bi_policy_prepare(core, topic);
-    if (code == BIDE_OK)
-        code = change_settings(topic, changes, &settings);
+    if (code != BIDE_OK)
+        return bi_core_error_code(op, code);
+    code = change_settings(core, topic, op, &settings);
     if (code != BIDE_OK)
         return code;
 
     code = bi_journal_change_topic(core, topic);
     if (code != BIDE_OK) {
         bide_buf_unref(settings);
-        return code;
+        return bi_core_error_code(op, code);
     }
     bi_policy_replace(core, topic, settings);
     topic->policy_batch = bi_journal_open_batch(core);
@@ -521,8 +528,7 @@ int bi_exec_topic_set(struct core *core, bide_op *op)
     if (topic == NULL)
         return code;
 
-    code = set_policy(core, topic, &op->topic_set.policy);
-    bi_core_error_limit(core, op, code);
+    code = set_policy(core, topic, op);
     if (code != BIDE_OK && !existed)
         bi_topic_destroy(core, topic);
     else

@@ -202,8 +202,6 @@ void bi_policy_in_force(const struct core *core, const struct topic *topic, bide
         bi_topic_policy_clear(out);
 
     out->ttr_ms = or_default(out->ttr_ms, ms_up(core->limits.default_ttr));
-    if (out->max_retries < 0)
-        out->max_retries = BIDE_NO_RETRY_LIMIT;
     out->backoff_base_ms = or_default(out->backoff_base_ms, BI_BACKOFF_BASE / 1000);
     out->backoff_max_ms = or_default(out->backoff_max_ms, BI_BACKOFF_MAX / 1000);
     out->max_jobs = or_default(out->max_jobs, (int64_t)core->limits.max_jobs_per_topic);

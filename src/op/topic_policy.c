@@ -47,7 +47,7 @@ bool bi_topic_policy_is_valid(const bide_topic_policy *policy)
     return true;
 }
 
-void bi_topic_policy_change(bide_topic_policy *policy, const bide_topic_policy *changes)
+bool bi_topic_policy_change(bide_topic_policy *policy, const bide_topic_policy *changes)
 {
     for (size_t i = 0; i < BI_TOPIC_POLICY_FIELDS; i++) {
         const struct policy_field *field = &bi_topic_policy_fields[i];
@@ -55,6 +55,11 @@ void bi_topic_policy_change(bide_topic_policy *policy, const bide_topic_policy *
         if (value != BIDE_KEEP)
             bi_topic_policy_put(policy, field, value == BIDE_NO_DEFAULT ? field->none : value);
     }
+
+    if (policy->rate != 0)
+        return true;
+    policy->rate_period_ms = policy->rate_burst = 0;
+    return changes->rate_period_ms <= 0 && changes->rate_burst <= 0;
 }
 
 int64_t bi_topic_policy_period_ms(const bide_topic_policy *policy)

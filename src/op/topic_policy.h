@@ -64,8 +64,9 @@ bool bi_topic_policy_equal(const bide_topic_policy *a, const bide_topic_policy *
 /* True if every member has a value that can be set, or none: for a policy that was read from a
  * store. */
 bool bi_topic_policy_is_valid(const bide_topic_policy *policy);
-/* Applies the changes of a topic_set. */
-void bi_topic_policy_change(bide_topic_policy *policy, const bide_topic_policy *changes);
+/* Applies the changes of a topic_set. A period and a burst belong to a rate and end with it. False:
+ * one of them is set without a rate. */
+bool bi_topic_policy_change(bide_topic_policy *policy, const bide_topic_policy *changes);
 
 /* The bucket of a rate, with the defaults of its period and burst. */
 int64_t bi_topic_policy_period_ms(const bide_topic_policy *policy);

@@ -48,7 +48,7 @@ static void topic_without_a_policy_has_the_defaults_of_the_queue(void)
     EQ(set.concurrency, 0);
     EQ(set.rate, 0);
     CHECK(applied.ttr_ms > 0);
-    EQ(applied.max_retries, BIDE_NO_RETRY_LIMIT);
+    EQ(applied.max_retries, BIDE_NO_DEFAULT);
     EQ(applied.backoff_base_ms, 5000);
     EQ(applied.backoff_max_ms, 3600000);
     EQ(applied.rate_period_ms, 0);
@@ -75,6 +75,60 @@ static void set_changes_only_what_is_given(void)
     EQ(set.ttr_ms, 0);
     EQ(set.max_retries, BIDE_UNLIMITED);
     EQ(set.concurrency, 4);
+}
+
+static void same_policy(struct where at, const bide_topic_policy *a, const bide_topic_policy *b)
+{
+    for (size_t i = 0; i < MEMBERS; i++)
+        check_equal(at, ((const int64_t *)(const void *)a)[i],
+                    ((const int64_t *)(const void *)b)[i], "member of a policy");
+}
+
+/* Nothing in a result means that set is to keep a member. */
+static void policy_that_get_returns_can_be_set_again(void)
+{
+    bide *queue = open_queue("");
+    const char *topics[] = {fresh_topic("a"), fresh_topic("b"), fresh_topic("c"), fresh_topic("d")};
+    SET(queue, topics[1], .max_retries = BIDE_UNLIMITED, .rate = 5, .concurrency = 2);
+    SET(queue, topics[2], .ttr_ms = 1, .max_retries = 3, .backoff_base_ms = 2, .backoff_max_ms = 3,
+        .retain_ms = 4, .expires_in_ms = 5, .max_jobs = 6, .concurrency = 7, .rate = 8,
+        .rate_period_ms = 9, .rate_burst = 10);
+    SET(queue, topics[3], .backoff_max_ms = 77);
+    for (size_t i = 0; i < COUNT(topics); i++) {
+        bide_topic_policy set = policy_of(queue, topics[i]), applied = in_force(queue, topics[i]);
+        OK(bide_topic_set(queue, topics[i], &set));
+        bide_topic_policy again = policy_of(queue, topics[i]);
+        same_policy(HERE, &set, &again);
+        /* What applies becomes what is set, and then it still applies. */
+        OK(bide_topic_set(queue, topics[i], &applied));
+        set = policy_of(queue, topics[i]);
+        again = in_force(queue, topics[i]);
+        same_policy(HERE, &applied, &again);
+        same_policy(HERE, &applied, &set);
+    }
+}
+
+static void period_and_burst_belong_to_a_rate(void)
+{
+    bide *queue = open_queue("");
+    const char *a = fresh_topic("a");
+    bide_topic_policy burst = BIDE_TOPIC_POLICY_INIT, period = BIDE_TOPIC_POLICY_INIT;
+    burst.rate_burst = 5;
+    period.rate_period_ms = 60000;
+    CODE(bide_topic_set(queue, a, &burst), BIDE_EINVAL);
+    CHECK(strstr(bide_last_error(), "has no rate") != NULL);
+    CODE(bide_topic_set(queue, a, &period), BIDE_EINVAL);
+    CHECK(!topic_exists(queue, a));
+    SET(queue, a, .rate = 3, .concurrency = 2);
+    OK(bide_topic_set(queue, a, &burst));
+    OK(bide_topic_set(queue, a, &period));
+    SET(queue, a, .rate = BIDE_NO_DEFAULT);
+    EQ(policy_of(queue, a).rate_burst, 0);
+    EQ(policy_of(queue, a).rate_period_ms, 0);
+    burst.rate = BIDE_NO_DEFAULT;
+    burst.concurrency = 9;
+    CODE(bide_topic_set(queue, a, &burst), BIDE_EINVAL);
+    EQ(policy_of(queue, a).concurrency, 2);
 }
 
 static void topic_with_a_policy_is_kept(void)
@@ -631,6 +685,8 @@ static void many_consumers_never_exceed_the_concurrency(void)
 static const struct test tests[] = {
     TEST(topic_without_a_policy_has_the_defaults_of_the_queue),
     TEST(set_changes_only_what_is_given),
+    TEST(policy_that_get_returns_can_be_set_again),
+    TEST(period_and_burst_belong_to_a_rate),
     TEST(topic_with_a_policy_is_kept),
     TEST(invalid_policy_is_rejected_and_changes_nothing),
     TEST(puts_take_what_they_do_not_say_from_the_topic),

@@ -227,9 +227,12 @@ static void gen_topic_set(struct sim *sim, struct sim_op *sop)
         policy->max_jobs = pick_setting(sim, 8, 1, 30);
     policy->concurrency = pick_setting(sim, 2, 1, 4);
     policy->rate = pick_setting(sim, rates ? 2 : 8, 1, rng_one_in(&sim->rng, 4) ? 1000000 : 7);
-    if (rng_one_in(&sim->rng, 2))
+    /* They need a rate: without one they are rejected. */
+    bool may_need = policy->rate > 0 || rng_one_in(&sim->rng, 6);
+    if (may_need && rng_one_in(&sim->rng, 2))
         policy->rate_period_ms = periods_ms[rng_below(&sim->rng, 5)];
-    policy->rate_burst = pick_setting(sim, 3, 1, rng_one_in(&sim->rng, 4) ? 1000000 : 4);
+    if (may_need)
+        policy->rate_burst = pick_setting(sim, 2, 1, rng_one_in(&sim->rng, 4) ? 1000000 : 4);
 }
 
 static void gen_topic_get(struct sim *sim, struct sim_op *sop)

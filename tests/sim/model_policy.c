@@ -147,7 +147,8 @@ bide_put_options model_put_options(const struct model *m, const bide_put_item *i
 
 /* ---- the ops ---- */
 
-static void change(bide_topic_policy *policy, const bide_topic_policy *changes)
+/* False: a period or a burst without a rate. */
+static bool change(bide_topic_policy *policy, const bide_topic_policy *changes)
 {
     int64_t *to = (int64_t *)(void *)policy;
     const int64_t *from = (const int64_t *)(const void *)changes;
@@ -157,20 +158,27 @@ static void change(bide_topic_policy *policy, const bide_topic_policy *changes)
         if (from[i] != BIDE_KEEP)
             to[i] =
                 from[i] == BIDE_NO_DEFAULT ? ((const int64_t *)(const void *)&none)[i] : from[i];
+    if (policy->rate == 0 && (changes->rate_period_ms > 0 || changes->rate_burst > 0))
+        return false;
+    if (policy->rate == 0)
+        policy->rate_period_ms = policy->rate_burst = 0;
+    return true;
 }
 
 void model_topic_set(struct model *m, struct sim_op *sop)
 {
     int name = sim_name_of(sop->op.topic_set.topic);
     bool may = m->topics[name].exists || model_topic_count(m) < m->sim->options.limits.max_topics;
-    model_answer(m, may ? BIDE_OK : BIDE_TOO_MANY_TOPICS);
-    if (!may)
-        return;
-    struct mtopic *topic = model_need_topic(m, name);
     bide_topic_policy policy, none;
     clear(&none);
-    policy = topic->has_policy ? topic->policy : none;
-    change(&policy, &sop->op.topic_set.policy);
+    policy = policy_of(m, name) != NULL ? *policy_of(m, name) : none;
+    bool valid = change(&policy, &sop->op.topic_set.policy);
+    model_answer(m, !may ? BIDE_TOO_MANY_TOPICS : valid ? BIDE_OK : BIDE_EINVAL);
+    if (may && !valid && m->topics[name].exists)
+        depend_on_policy(m, name);
+    if (!may || !valid)
+        return;
+    struct mtopic *topic = model_need_topic(m, name);
     model_change_pause(m, name);
     model_replace_policy(m, name, memcmp(&policy, &none, sizeof policy) != 0, &policy);
     topic->policy_batch = m->open_batch;
@@ -198,7 +206,6 @@ void model_topic_get(struct model *m, struct sim_op *sop)
         want = *policy_of(m, name);
     compare_policy(m, &want, sop->op.topic_get.policy);
     want.ttr_ms = want.ttr_ms != 0 ? want.ttr_ms : limits->default_ttr / US_PER_MS;
-    want.max_retries = want.max_retries < 0 ? BIDE_NO_RETRY_LIMIT : want.max_retries;
     want.backoff_base_ms = want.backoff_base_ms != 0 ? want.backoff_base_ms : 5000;
     want.backoff_max_ms = want.backoff_max_ms != 0 ? want.backoff_max_ms : 3600000;
     want.max_jobs = (int64_t)model_max_jobs(m, name);
