@@ -73,7 +73,7 @@ struct core *bi_core_new(const struct bi_core_options *options, struct bi_now no
     core->serve_retry_at = BI_NEVER;
     core->next_waiter = 1;
     core->next_turn = 1;
-    core->next_serial = 1;
+    bi_serial_list_init(&core->topic_list, core->alloc);
     TAILQ_INIT(&core->waiters.all);
     TAILQ_INIT(&core->waiters.ended);
     core->random.state = options->seed;

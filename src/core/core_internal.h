@@ -67,32 +67,6 @@ struct topic_names {
     uint32_t room;
 };
 
-/*
- * The topics by serial, for listing, in pages. Removing a topic moves only the entries of its page,
- * and pages that are nearly empty are merged.
- */
-#define TOPIC_PAGE 256
-
-struct topic_entry {
-    uint64_t serial;
-    uint32_t topic;
-};
-
-struct topic_page {
-    uint32_t count;
-    struct topic_entry entries[TOPIC_PAGE];
-};
-
-struct topic_page_link {
-    uint64_t from; /* above all serials of the page before, and not above those of this one */
-    struct topic_page *page;
-};
-
-struct topic_pages {
-    struct topic_page_link *all;
-    size_t count, room;
-};
-
 /* A FIFO of ids in blocks: adding an id never moves the others, whatever the length. */
 struct id_fifo {
     struct id_fifo_block *head, *tail;
@@ -160,8 +134,7 @@ struct core {
     struct timers serving; /* topics with ready jobs, by the call that has waited longest */
 
     struct topic_names names;
-    struct topic_pages pages;
-    uint64_t next_serial;
+    struct serial_list topic_list;
     uint32_t recent_topic; /* the topic found last */
     struct {
         uint64_t hash;

@@ -301,7 +301,7 @@ static int begin_waiting(struct core *core, bide_op *op, bide_reserve_args *args
     if (core->waiters.count >= core->limits.max_waiters)
         return bi_core_error_limit(core, op, BIDE_TOO_MANY_WAITERS);
 
-    uint64_t serial = core->next_serial;
+    uint64_t serial = core->topic_list.next;
     int code = BIDE_OK;
     core->work += count;
     for (size_t i = 0; i < count && code == BIDE_OK; i++)

@@ -125,123 +125,10 @@ void bi_topic_prefetch(const struct core *core, bide_slice later, bide_slice nex
         bi_prefetch(topic_at(core, ref), offsetof(struct topic, serial));
 }
 
-/* ---- pages: the order of listing ---- */
-
-/* Returns the index of the last page that begins at or before a serial; 0 if there is none. */
-static size_t find_page(const struct core *core, uint64_t serial)
-{
-    size_t low = 0;
-    size_t high = core->pages.count;
-    while (high - low > 1) {
-        size_t middle = low + (high - low) / 2;
-        if (core->pages.all[middle].from <= serial)
-            low = middle;
-        else
-            high = middle;
-    }
-    return low;
-}
-
-/* Returns the index of the first entry of a page with this serial or a larger one. */
-static uint32_t find_entry(const struct topic_page *page, uint64_t serial)
-{
-    uint32_t low = 0;
-    uint32_t high = page->count;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (page->entries[middle].serial < serial)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
 struct topic *bi_topic_at_or_after(const struct core *core, uint64_t serial)
 {
-    /* Continue with the next page: the serial may lie behind the last entry, and a page may be
-     * empty. */
-    for (size_t i = find_page(core, serial); i < core->pages.count; i++) {
-        const struct topic_page *page = core->pages.all[i].page;
-        uint32_t at = find_entry(page, serial);
-        if (at < page->count)
-            return topic_at(core, page->entries[at].topic);
-    }
-    return NULL;
-}
-
-static bool reserve_page_link(struct core *core)
-{
-    struct topic_pages *pages = &core->pages;
-    if (pages->count < pages->room)
-        return true;
-
-    size_t room = pages->room == 0 ? 16 : pages->room * 2;
-    struct topic_page_link *all = bi_alloc_resize(&core->alloc, pages->all, room * sizeof(*all));
-    if (all == NULL)
-        return false;
-
-    pages->all = all;
-    pages->room = room;
-    return true;
-}
-
-/* Reserves an entry for the next topic; false when out of memory. */
-static bool reserve_entry(struct core *core)
-{
-    struct topic_pages *pages = &core->pages;
-    if (pages->count > 0 && pages->all[pages->count - 1].page->count < TOPIC_PAGE)
-        return true;
-
-    if (!reserve_page_link(core))
-        return false;
-    struct topic_page *page = bi_alloc_malloc(&core->alloc, sizeof(*page));
-    if (page == NULL)
-        return false;
-
-    /* The page begins at the serial that the next topic gets. If creating that topic fails, the
-     * empty page remains for the one after it. */
-    page->count = 0;
-    pages->all[pages->count++] = (struct topic_page_link){.from = core->next_serial, .page = page};
-    return true;
-}
-
-/* Appends the entries of the next page to this one. Serials increase over pages, so the order
- * holds. */
-static void merge_pages(struct core *core, size_t index)
-{
-    struct topic_pages *pages = &core->pages;
-    struct topic_page *into = pages->all[index].page;
-    struct topic_page *from = pages->all[index + 1].page;
-    assert(into->count + from->count <= TOPIC_PAGE);
-
-    memcpy(into->entries + into->count, from->entries, from->count * sizeof(*from->entries));
-    into->count += from->count;
-    bi_alloc_free(&core->alloc, from);
-
-    pages->count--;
-    memmove(pages->all + index + 1, pages->all + index + 2,
-            (pages->count - index - 1) * sizeof(*pages->all));
-}
-
-static void remove_entry(struct core *core, const struct topic *topic)
-{
-    const struct topic_pages *pages = &core->pages;
-    size_t index = find_page(core, topic->serial);
-    struct topic_page *page = pages->all[index].page;
-    uint32_t at = find_entry(page, topic->serial);
-    assert(at < page->count && page->entries[at].topic == topic->self);
-
-    page->count--;
-    memmove(page->entries + at, page->entries + at + 1,
-            (page->count - at) * sizeof(*page->entries));
-    /* Merge neighbours that fill half a page together. The result is half empty, so each merge
-     * is paid for by many removals. */
-    if (index + 1 < pages->count &&
-        page->count + pages->all[index + 1].page->count <= TOPIC_PAGE / 2)
-        merge_pages(core, index);
-    else if (index > 0 && page->count + pages->all[index - 1].page->count <= TOPIC_PAGE / 2)
-        merge_pages(core, index - 1);
+    uint32_t ref = bi_serial_list_at_or_after(&core->topic_list, serial);
+    return ref == 0 ? NULL : topic_at(core, ref);
 }
 
 /* ---- creation and destruction ---- */
@@ -276,7 +163,7 @@ static bool reserve_timers(struct core *core, int *count)
 static struct topic *create(struct core *core, bide_slice name, uint64_t hash)
 {
     assert(name.size > 0 && name.size <= BIDE_TOPIC_MAX);
-    if (!reserve_entry(core))
+    if (!bi_serial_list_reserve(&core->topic_list))
         return NULL;
 
     int reserved;
@@ -295,7 +182,7 @@ static struct topic *create(struct core *core, bide_slice name, uint64_t hash)
     memset(topic, 0, offsetof(struct topic, name));
     topic->self = ref;
     topic->hash = hash;
-    topic->serial = core->next_serial++;
+    topic->serial = bi_serial_list_add(&core->topic_list, ref);
     topic->name_size = (uint8_t)name.size;
     memcpy(topic->name, name.data, name.size);
     topic->name[name.size] = 0;
@@ -309,9 +196,6 @@ static struct topic *create(struct core *core, bide_slice name, uint64_t hash)
 
     core->names.all[ref].hash = (uint32_t)hash;
     bi_hash_table_insert(&core->by_name, &names, &core->names, ref);
-    struct topic_page *page = core->pages.all[core->pages.count - 1].page;
-    assert(page->count < TOPIC_PAGE); /* reserve_entry() */
-    page->entries[page->count++] = (struct topic_entry){topic->serial, ref};
     core->memory += TOPIC_COST;
     return topic;
 }
@@ -405,7 +289,7 @@ void bi_topic_destroy(struct core *core, struct topic *topic)
     assert(topic->line_links == 0);
     bi_timers_clear(&core->ages, &topic->age);
     bi_policy_free(core, topic);
-    remove_entry(core, topic);
+    bi_serial_list_remove(&core->topic_list, topic->serial);
     bi_hash_table_remove(&core->by_name, &names, &core->names, topic->self);
 
     free_heaps(core, topic);
@@ -420,19 +304,13 @@ void bi_topic_destroy(struct core *core, struct topic *topic)
 
 void bi_topics_free(struct core *core)
 {
-    struct topic_pages *pages = &core->pages;
-    for (size_t i = 0; i < pages->count; i++) {
-        struct topic_page *page = pages->all[i].page;
-        for (uint32_t at = 0; at < page->count; at++) {
-            struct topic *topic = topic_at(core, page->entries[at].topic);
-            bi_policy_free(core, topic);
-            free_heaps(core, topic);
-        }
-        bi_alloc_free(&core->alloc, page);
+    struct topic *topic = bi_topic_at_or_after(core, 0);
+    for (; topic != NULL; topic = bi_topic_at_or_after(core, topic->serial + 1)) {
+        bi_policy_free(core, topic);
+        free_heaps(core, topic);
     }
 
-    bi_alloc_free(&core->alloc, pages->all);
-    memset(pages, 0, sizeof(*pages));
+    bi_serial_list_done(&core->topic_list);
     bi_alloc_free(&core->alloc, core->names.all);
     memset(&core->names, 0, sizeof(core->names));
 }

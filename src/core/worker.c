@@ -7,8 +7,8 @@
 #include <assert.h>
 #include <string.h>
 
-/* Bytes that they count for max_memory: themselves, their buckets, slot and timer. */
-#define WORKER_COST (sizeof(struct worker_entry) + 8 + 2 * sizeof(struct worker_slot) + 48)
+/* Bytes that they count for max_memory: themselves, their buckets, entry of the list and timer. */
+#define WORKER_COST (sizeof(struct worker_entry) + 8 + 16 + 48)
 #define TOPIC_COST  (sizeof(struct worker_topic) + 8)
 
 /* ---- tables ---- */
@@ -57,7 +57,7 @@ bool bi_workers_init(struct core *core)
     struct announced_workers *all = &core->workers;
     bi_pool_init(&all->entries, core->alloc, sizeof(struct worker_entry), 5);
     bi_pool_init(&all->topics, core->alloc, sizeof(struct worker_topic), 4);
-    all->next_serial = 1;
+    bi_serial_list_init(&all->list, core->alloc);
     return bi_hash_table_init(&all->by_name, core->alloc) &&
            bi_hash_table_init(&all->by_topic, core->alloc);
 }
@@ -65,12 +65,11 @@ bool bi_workers_init(struct core *core)
 void bi_workers_done(struct core *core)
 {
     struct announced_workers *all = &core->workers;
-    for (uint32_t i = 0; i < all->slot_count; i++)
-        if (all->slots[i].worker != 0)
-            bide_buf_unref(
-                ((struct worker_entry *)bi_pool_at(&all->entries, all->slots[i].worker))->data);
+    const struct worker_entry *worker = bi_worker_at_or_after(core, 0);
+    for (; worker != NULL; worker = bi_worker_at_or_after(core, worker->serial + 1))
+        bide_buf_unref(worker->data);
 
-    bi_alloc_free(&core->alloc, all->slots);
+    bi_serial_list_done(&all->list);
     bi_hash_table_done(&all->by_name);
     bi_hash_table_done(&all->by_topic);
     bi_pool_done(&all->entries);
@@ -174,64 +173,14 @@ static bool add_topics(struct core *core, const bide_slice *list, size_t count)
     return true;
 }
 
-/* ---- the array of all, by serial ---- */
-
-/* Returns the index of the first slot with this serial or a larger one. */
-static uint32_t find_slot(const struct announced_workers *all, uint64_t serial)
-{
-    uint32_t low = 0, high = all->slot_count;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (all->slots[middle].serial < serial)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
+/* ---- workers ---- */
 
 struct worker_entry *bi_worker_at_or_after(const struct core *core, uint64_t serial)
 {
     const struct announced_workers *all = &core->workers;
-    for (uint32_t i = find_slot(all, serial); i < all->slot_count; i++)
-        if (all->slots[i].worker != 0)
-            return bi_pool_at(&all->entries, all->slots[i].worker);
-    return NULL;
+    uint32_t ref = bi_serial_list_at_or_after(&all->list, serial);
+    return ref == 0 ? NULL : bi_pool_at(&all->entries, ref);
 }
-
-static bool reserve_slot(struct core *core)
-{
-    struct announced_workers *all = &core->workers;
-    if (all->slot_count < all->slot_room)
-        return true;
-
-    uint32_t room = all->slot_room == 0 ? 16 : all->slot_room * 2;
-    struct worker_slot *slots =
-        bi_alloc_resize(&core->alloc, all->slots, (size_t)room * sizeof(*slots));
-    if (slots == NULL)
-        return false;
-    all->slots = slots;
-    all->slot_room = room;
-    return true;
-}
-
-/* Removes a worker from the array. The slots of those that have gone are removed together. */
-static void clear_slot(struct announced_workers *all, uint64_t serial)
-{
-    uint32_t at = find_slot(all, serial);
-    assert(at < all->slot_count && all->slots[at].serial == serial);
-    all->slots[at].worker = 0;
-    if (all->slot_count < 2 * all->count + 16)
-        return;
-
-    uint32_t kept = 0;
-    for (uint32_t i = 0; i < all->slot_count; i++)
-        if (all->slots[i].worker != 0)
-            all->slots[kept++] = all->slots[i];
-    all->slot_count = kept;
-}
-
-/* ---- workers ---- */
 
 static struct worker_entry *find_worker(const struct core *core, const bide_worker_info *info)
 {
@@ -251,13 +200,12 @@ static struct worker_entry *find_worker(const struct core *core, const bide_work
 static void remove_worker(struct core *core, struct worker_entry *worker)
 {
     struct announced_workers *all = &core->workers;
-    assert(all->count > 0 && bi_pool_at(&all->entries, worker->self) == worker);
+    assert(bi_pool_at(&all->entries, worker->self) == worker);
 
     bi_timers_clear(&core->mono, &worker->timer);
     bi_timers_unreserve(&core->mono);
     bi_hash_table_remove(&all->by_name, &entries, &all->entries, worker->self);
-    all->count--;
-    clear_slot(all, worker->serial);
+    bi_serial_list_remove(&all->list, worker->serial);
 
     remove_topics(core, worker->data);
     core->memory -= WORKER_COST + bide_buf_size(worker->data);
@@ -275,7 +223,7 @@ static struct worker_entry *create(struct core *core, const bide_worker_info *in
 {
     struct announced_workers *all = &core->workers;
     uint32_t ref = 0;
-    if (!reserve_slot(core) || !bi_timers_reserve(&core->mono))
+    if (!bi_serial_list_reserve(&all->list) || !bi_timers_reserve(&core->mono))
         return NULL;
     ref = bi_pool_alloc(&all->entries);
     if (ref == 0) {
@@ -288,11 +236,9 @@ static struct worker_entry *create(struct core *core, const bide_worker_info *in
                                     .name = info->name,
                                     .connection = info->connection,
                                     .hash = hash_of_worker(core, info->name, info->connection),
-                                    .serial = all->next_serial++};
+                                    .serial = bi_serial_list_add(&all->list, ref)};
     bi_timer_init(&worker->timer, TIMER_WORKER, TIMER_CLASS_ANNOUNCEMENT, worker->serial);
     bi_hash_table_insert(&all->by_name, &entries, &all->entries, ref);
-    all->slots[all->slot_count++] = (struct worker_slot){worker->serial, ref};
-    all->count++;
     core->memory += WORKER_COST;
     return worker;
 }
@@ -305,10 +251,10 @@ static int announce(struct core *core, bide_op *op, bide_buf *data, const struct
     size_t old_size = worker == NULL ? 0 : bide_buf_size(worker->data);
     size_t cost = bide_buf_size(data) + (worker == NULL ? WORKER_COST : 0) + count * TOPIC_COST;
 
-    if (worker == NULL && all->count >= BIDE_ANNOUNCED_MAX)
+    if (worker == NULL && all->by_name.count >= BIDE_ANNOUNCED_MAX)
         return bi_core_error(op, BIDE_TOO_MANY_WAITERS,
-                             "announce: %u workers are announced, %d are allowed", all->count,
-                             BIDE_ANNOUNCED_MAX);
+                             "announce: %llu workers are announced, %d are allowed",
+                             (unsigned long long)all->by_name.count, BIDE_ANNOUNCED_MAX);
     /* A renewal that is no larger is accepted by a full queue, too. */
     if ((worker == NULL || bide_buf_size(data) > old_size) && bi_core_is_full(core, cost))
         return bi_core_error_limit(core, op, BIDE_EFULL);

@@ -10,13 +10,13 @@
  * Ordering   Workers are listed by serial, which is the order of their first announcement.
  * Failure    Only the op announce can fail; the old announcement then stays.
  * Storage    In memory only: workers announce themselves again after a restart.
- * Cost       O(log n) in workers and timers, times the topics of the announcement. The array of all
- *            has at most as many unused entries as used ones.
+ * Cost       O(log n) in workers and timers, times the topics of the announcement.
  */
 #ifndef BI_WORKER_CORE_H
 #define BI_WORKER_CORE_H
 
 #include "core/hash_table.h"
+#include "core/serial_list.h"
 #include "core/timer.h"
 
 #include <bide/job.h>
@@ -46,18 +46,10 @@ struct worker_topic {
     char name[BIDE_TOPIC_MAX];
 };
 
-struct worker_slot {
-    uint64_t serial;
-    uint32_t worker; /* 0: it has gone */
-};
-
 struct announced_workers {
     struct pool entries, topics;
     struct hash_table by_name, by_topic;
-    struct worker_slot *slots; /* by serial */
-    uint32_t slot_count, slot_room;
-    uint32_t count; /* of workers */
-    uint64_t next_serial;
+    struct serial_list list;
 };
 
 /* False when out of memory. */
