@@ -37,7 +37,7 @@ extern "C" {
     X(BIDE_TOUCH_LIMIT, 8, "the lease cannot be extended any further now")                 \
     X(BIDE_WRONG_STATE, 9, "not possible in the state of the job")                         \
     X(BIDE_TOO_BIG, 10, "the body, result or text is larger than the limit")               \
-    X(BIDE_TOPIC_FULL, 11, "the topic has reached max_jobs_per_topic")                     \
+    X(BIDE_TOPIC_FULL, 11, "the topic holds as many jobs as it may")                       \
     X(BIDE_TOO_MANY_TOPICS, 12, "the queue has reached max_topics")                        \
     X(BIDE_TOO_MANY_WAITERS, 13, "the number of waiting calls has reached max_waiters")    \
     X(BIDE_DRAINING, 14, "the queue is draining and rejects new jobs")                     \

@@ -140,6 +140,24 @@ static int reserve_ids(const struct cli *cli)
     return bi_interrupted() ? bi_interrupt_exit() : worst;
 }
 
+/* Says which topic has jobs but may not give them, if there is one. */
+static int report_none(const struct cli *cli)
+{
+    char text[BI_ERRMSG_SIZE], name[BIDE_TOPIC_MAX + 1];
+    bide_topic_stats stats;
+
+    for (size_t i = 0; i < topic_args.count; i++) {
+        const bide_slice *topic = &topic_args.topics[i];
+        snprintf(name, sizeof(name), "%.*s", (int)topic->size, (const char *)topic->data);
+        if (bide_topic_get_stats(cli->queue, name, &stats) == BIDE_OK &&
+            bi_query_explain_closed(&stats, text))
+            return bi_cli_report(cli, NULL, BIDE_TIMED_OUT, text);
+    }
+    return bi_cli_report(cli, NULL, BIDE_TIMED_OUT,
+                         timeout_ms == 0 ? "no job is ready; --timeout waits for one"
+                                         : "no job became ready in time");
+}
+
 static int reserve_topics(const struct cli *cli)
 {
     bide_job *jobs = calloc(max, sizeof(*jobs));
@@ -160,8 +178,8 @@ static int reserve_topics(const struct cli *cli)
     int exit;
     if (code == BIDE_OK)
         exit = print_jobs(cli, jobs, args.count, max == 1);
-    else if (code == BIDE_TIMED_OUT && timeout_ms == 0)
-        exit = bi_cli_report(cli, NULL, code, "no job is ready; --timeout waits for one");
+    else if (code == BIDE_TIMED_OUT)
+        exit = report_none(cli);
     else
         exit = bi_cli_report_last(cli, code);
     free(jobs);

@@ -199,7 +199,9 @@ static int run(struct cli *cli)
     if (code != BIDE_OK)
         return bi_cli_report_last(cli, code);
 
-    int exit = bi_query_topic_stats_or_zero(cli, topic, &stats);
+    /* A topic whose last setting was cleared may be gone. */
+    int exit = sets() ? bi_query_topic_stats_or_zero(cli, topic, &stats)
+                      : bi_query_topic_stats(cli, topic, &stats);
     if (exit != BI_EXIT_OK)
         return exit;
     if (cli->json)

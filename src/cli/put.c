@@ -155,7 +155,7 @@ static void report_refusal(struct put_run *run, uint64_t number, const bide_put_
                            const char *error)
 {
     int code = item->status;
-    char name[200], held[100];
+    char name[200], held[BIDE_TOPIC_MAX + 60];
 
     bi_input_add_outcome(&run->line_status, number, BI_LINE_DONE);
     /* Lines without options of their own would all be refused for the same reason. */
@@ -167,19 +167,31 @@ static void report_refusal(struct put_run *run, uint64_t number, const bide_put_
     }
 
     if (code == BIDE_EXISTS && error[0] == 0) {
-        snprintf(held, sizeof(held), "the key is held by job %llu", (unsigned long long)item->id);
+        snprintf(held, sizeof(held), "job %llu of topic %.*s holds this key",
+                 (unsigned long long)item->id, (int)item->topic.size,
+                 (const char *)item->topic.data);
         error = held;
     }
     format_name(run, number, name, sizeof(name));
     count_refusal(run, bi_cli_report(run->cli, name, code, error));
 }
 
+/* Whether an item was rejected by the same full topic. */
+static bool is_same_limit(const bide_put_item *a, const bide_put_item *b)
+{
+    return a->status == BIDE_TOPIC_FULL && b->status == BIDE_TOPIC_FULL &&
+           a->topic.size == b->topic.size &&
+           memcmp(a->topic.data, b->topic.data, a->topic.size) == 0;
+}
+
 /* The op has the error text of the first item that was rejected, or of the whole batch. */
 static void report_item(struct put_run *run, const bide_op *op, size_t index, uint64_t number)
 {
-    const bide_put_item *item = &op->put_many.items[index];
+    const bide_put_item *items = op->put_many.items, *item = &items[index];
     int code = item->status != BIDE_OK ? item->status : op->status;
-    const char *error = op->status != BIDE_OK || op->error_item == index + 1 ? op->error : "";
+    bool described = op->status != BIDE_OK || op->error_item == index + 1 ||
+                     (op->error_item > 0 && is_same_limit(&items[op->error_item - 1], item));
+    const char *error = described ? op->error : "";
 
     assert(index < op->put_many.count);
     if (code == BIDE_OK) {

@@ -170,6 +170,32 @@ struct text bi_query_format_limit(const bide_topic_stats *topic)
     return text;
 }
 
+bool bi_query_explain_closed(const bide_topic_stats *topic, char *text)
+{
+    int64_t left_ms = topic->paused ? topic->pause_left_ms : topic->limit_left_ms;
+    const char *name = topic->name;
+    char until[2 * sizeof(struct text)];
+
+    if (topic->jobs.ready == 0 || (!topic->paused && topic->limited == BIDE_LIMIT_NONE))
+        return false;
+    snprintf(until, sizeof(until), "for another %.40s (until %.60s)", bi_text_duration(left_ms).s,
+             bi_text_moment(bi_clock_wall() / 1000 + left_ms).s);
+    if (bi_transfer_is_endless_pause(topic))
+        snprintf(text, BI_ERRMSG_SIZE, "topic %s is paused until it is resumed", name);
+    else if (topic->paused)
+        snprintf(text, BI_ERRMSG_SIZE, "topic %s is paused %s", name, until);
+    else if (topic->limited == BIDE_LIMIT_RATE)
+        snprintf(text, BI_ERRMSG_SIZE, "topic %s is at its rate limit %s", name, until);
+    else if (topic->limited == BIDE_LIMIT_CONCURRENCY)
+        snprintf(text, BI_ERRMSG_SIZE,
+                 "topic %s is at its concurrency limit: %llu of at most %llu jobs are reserved",
+                 name, (unsigned long long)topic->jobs.reserved,
+                 (unsigned long long)topic->concurrency);
+    else
+        snprintf(text, BI_ERRMSG_SIZE, "topic %s waits until its stored jobs are loaded", name);
+    return true;
+}
+
 /* A time in the past is more often a mistake than intended. */
 void bi_query_print_ready_time(const struct cli *cli, int64_t at_ms)
 {

@@ -40,6 +40,9 @@ struct text bi_query_format_pause(const bide_topic_stats *topic);
 /* "concurrency", "rate for 3s", or "-": which limit keeps its jobs from being reserved. */
 struct text bi_query_format_limit(const bide_topic_stats *topic);
 
+/* Why a topic with ready jobs gives none, as a sentence; false if it is open or has none. */
+bool bi_query_explain_closed(const bide_topic_stats *topic, char *text /* BI_ERRMSG_SIZE */);
+
 /* Prints when a job will be ready, so that a mistake is seen. */
 void bi_query_print_ready_time(const struct cli *cli, int64_t at_ms);
 

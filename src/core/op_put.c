@@ -58,6 +58,9 @@ static int find_key_holder(struct core *core, bide_op *op, const struct job_spec
         (*holder)->state != BIDE_STATE_GONE)
         return BIDE_OK;
     *id = (*holder)->id;
+    if ((*holder)->state == BIDE_STATE_GONE)
+        return bi_core_error(op, BIDE_EXISTS, "%s: an earlier put of this call has the same key",
+                             bide_op_name(op->kind));
     return bi_core_error(op, BIDE_EXISTS, "%s: job %llu of topic %s holds this key",
                          bide_op_name(op->kind), (unsigned long long)*id, topic->name);
 }

@@ -73,7 +73,8 @@ static void topic_shows_the_limit_that_is_reached(void)
     put_job("email", "1");
     put_job("email", "2");
     run_expect(0, "reserve", "email");
-    run_expect(4, "reserve", "email", "--timeout", "0");
+    HAS(run_expect(4, "reserve", "other", "email")->err,
+        "topic email is at its concurrency limit: 1 of at most 1 jobs are reserved");
     HAS(run_expect(0, "topics")->out, "concurrency");
     HAS(run_expect(0, "stats", "email")->out, "concurrency");
     json_t *stats = json_at(run_expect(0, "stats", "email", "--json")->out, 0);
@@ -82,8 +83,11 @@ static void topic_shows_the_limit_that_is_reached(void)
     run_expect(0, "topic", "set", "email", "--concurrency", "none", "--rate", "1/1h");
     run_expect(0, "reserve", "email");
     run_expect(0, "put", "email", "3");
-    run_expect(4, "reserve", "email", "--timeout", "0");
+    HAS(run_expect(4, "reserve", "email", "--timeout", "1ms")->err,
+        "topic email is at its rate limit for another 59m");
     HAS(run_expect(0, "topic", "show", "email")->out, "rate for 59m");
+    run_expect(0, "pause", "email");
+    HAS(run_expect(4, "reserve", "email")->err, "topic email is paused until it is resumed");
 }
 
 static void invalid_policy_is_rejected(void)
@@ -91,6 +95,15 @@ static void invalid_policy_is_rejected(void)
     HAS(run_expect(2, "topic", "set", "email")->err, "needs a flag");
     HAS(run_expect(2, "topic", "show", "email", "--ttr", "1m")->err, "bide topic set email");
     HAS(run_expect(2, "topic", "change", "email")->err, "is not show or set");
+    if (!is_plain()) {
+        HAS(run_expect(2, "topic", "set", "email", "--burst", "4")->err,
+            "has no rate that a period or burst applies to");
+        HAS(run_expect(3, "topic", "show", "email")->err, "there is no topic email");
+        run_expect(0, "topic", "set", "email", "--rate", "10");
+        run_expect(0, "topic", "set", "email", "--burst", "4");
+        run_expect(0, "topic", "set", "email", "--rate", "none");
+        run_expect(3, "topic", "show", "email");
+    }
     HAS(run_expect(2, "topic", "set", "email", "--concurrency", "0")->err, "none");
     HAS(run_expect(2, "topic", "set", "email", "--rate", "x/1m")->err, "N/PERIOD");
     HAS(run_expect(2, "topic", "set", "email", "--rate", "1/99d")->err, "31d");

@@ -120,6 +120,23 @@ static void put_that_failed_can_be_continued_before_a_refused_line(void)
     LACKS(child->err, "Check which jobs are stored");
 }
 
+/* However many lines it rejects. */
+static void full_topic_has_one_text(void)
+{
+    if (is_plain())
+        return;
+    run_expect(0, "topic", "set", "email", "--max-jobs", "2");
+    struct child *child = run_expect_input(7, "1\n2\n3\n4\n", "put", "email", "--lines");
+    HAS(child->err, "line 3: topic email holds 2 jobs, max_jobs of its policy is 2\n");
+    HAS(child->err, "line 4: topic email holds 2 jobs, max_jobs of its policy is 2\n");
+    child = run_expect_input(7,
+                             "{\"body\":\"a\",\"key\":\"k\"}\n{\"body\":\"b\",\"key\":\"k\"}\n"
+                             "{\"body\":\"c\",\"key\":\"k\"}\n",
+                             "put", "sms", "--jsonl");
+    HAS(child->err, "line 2: job 3 of topic sms holds this key\n");
+    HAS(child->err, "line 3: job 3 of topic sms holds this key\n");
+}
+
 static void interrupt_ends_a_put_whose_input_idles(void)
 {
     struct child *child = begin("put", "t", "--lines", "--ids", NULL);
@@ -152,6 +169,7 @@ static const struct test tests[] = {
     TEST(unreadable_file_does_not_affect_other_files_of_lines),
     TEST(draining_queue_ends_a_put_of_lines),
     TEST(put_that_failed_can_be_continued_before_a_refused_line),
+    TEST(full_topic_has_one_text),
     TEST(interrupt_ends_a_put_whose_input_idles),
     TEST(long_lines_are_split_into_batches),
 };

@@ -332,6 +332,7 @@ static void two_puts_of_a_step_cannot_have_one_key(void)
     /* Not the id that the first one would have had: another job gets it. */
     EQ(step.items[1].id, 0);
     EQ(step.items[2].id, 0);
+    CHECK(strstr(message, "an earlier put of this call has the same key") != NULL);
 
     step.args.count = 2;
     step.options[1].conflict = BIDE_SKIP;
