@@ -3,7 +3,8 @@
  * announcer - announces the worker: who it is, what it runs and what it has done.
  *
  * A worker announces itself when it starts, and again at every health check, so that it costs an
- * idle process no further wake-up. When it stops it removes its announcement; if the process dies,
+ * idle process no further wake-up; and after events were lost, because then the server may have been
+ * restarted, and it stores no announcements. When it stops it removes its announcement; if the process dies,
  * the announcement expires. What the worker runs at any time is in the queue anyway: its jobs name
  * it as their holder.
  *
@@ -146,6 +147,12 @@ int64_t bi_announcer_run(struct background *background, int64_t now)
     submit(background, ttl_ms < BIDE_TIME_MAX_MS ? ttl_ms : BIDE_TIME_MAX_MS, now);
     bi_announcer_complete(background); /* submit may complete it, and does not wake the cq then */
     return background->announce_at;
+}
+
+void bi_announcer_renew(struct background *background, int64_t now)
+{
+    if (background->announce_at != NEVER)
+        background->announce_at = now;
 }
 
 void bi_announcer_stop(struct background *background)

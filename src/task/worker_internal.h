@@ -397,6 +397,8 @@ void bi_subscriber_stop(struct background *background);
 void bi_announcer_init(bide_worker *worker);
 void bi_announcer_complete(struct background *background);
 int64_t bi_announcer_run(struct background *background, int64_t now);
+/* The queue may have lost the announcement: makes it due now. */
+void bi_announcer_renew(struct background *background, int64_t now);
 /* Removes the announcement. */
 void bi_announcer_stop(struct background *background);
 

@@ -5,16 +5,18 @@
 #include "worker_fixture.h"
 
 #include <stdio.h>
+#include <string.h>
 
 static char location[LOCATION_SIZE];
 
 /* A worker that is a client of its own, and does not wait long for a server that is away. */
-static struct worker_fixture *crew_of_a_server(void)
+static struct worker_fixture *crew_with_health_checks(int64_t interval_ms)
 {
     bide_worker_options options = threads(1);
     char base[LOCATION_SIZE], url[LOCATION_SIZE + 64];
     bide *queue = NULL;
-    options.health_interval_ms = 50;
+    options.name = "crew";
+    options.health_interval_ms = interval_ms;
     open_location(new_location(location, sizeof location), "");
     snprintf(url, sizeof url, "%s?connect_timeout=100ms&reconnect_max=50ms",
              second_url(base, sizeof base, location));
@@ -23,6 +25,11 @@ static struct worker_fixture *crew_of_a_server(void)
     OK(bide_worker_handle(fixture->worker, fixture->topic, do_at_gate, fixture));
     OK(bide_worker_start(fixture->worker));
     return fixture;
+}
+
+static struct worker_fixture *crew_of_a_server(void)
+{
+    return crew_with_health_checks(50);
 }
 
 static void close_client(struct worker_fixture *fixture)
@@ -102,11 +109,43 @@ static void worker_continues_after_a_server_restart(void)
     close_client(fixture);
 }
 
+static bool is_announced(bide *queue)
+{
+    char cursor[BIDE_CURSOR_SIZE] = "";
+    bide_announced workers[10];
+    bide_worker_info info;
+    size_t count = 0;
+    bool found = false;
+    if (bide_workers(queue, cursor, workers, COUNT(workers), &count) != BIDE_OK)
+        return false;
+    for (size_t i = 0; i < count; i++) {
+        found = found || (bide_worker_decode(workers[i].data, workers[i].data_size, &info, NULL, 0,
+                                             NULL, 0) &&
+                          info.name.size > 5 && memcmp(info.name.data, "crew:", 5) == 0);
+        bide_announced_clear(&workers[i]);
+    }
+    return found;
+}
+
+/* A server stores no announcements; the next health check is far away. */
+static void worker_announces_itself_again_after_a_server_restart(void)
+{
+    struct worker_fixture *fixture = crew_with_health_checks(3600000);
+    fixture->open = true;
+    UNTIL(is_announced(fixture->queue));
+    UNTIL(stats_of(fixture->queue).watching == 1); /* it is subscribed to cancels */
+    kill_location_server(location);
+    start_location_server(location);
+    UNTIL(is_announced(fixture->queue));
+    close_client(fixture);
+}
+
 static const struct test tests[] = {
     TEST(deferred_ack_is_retried),
     TEST(deferred_ack_is_given_up_when_the_lease_ends),
     TEST(worker_is_unhealthy_without_a_server_and_recovers),
     TEST(worker_continues_after_a_server_restart),
+    TEST(worker_announces_itself_again_after_a_server_restart),
 };
 
 const struct theme server_restart_theme = {"server_restart", tests, COUNT(tests)};
