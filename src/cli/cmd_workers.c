@@ -249,7 +249,8 @@ static int show_announced(struct workers_run *run)
                 exit = show_worker(run, &page[i]);
             bide_announced_clear(&page[i]);
         }
-        if (run->table != NULL)
+        /* The last page is printed with the other holders, in columns of the same width. */
+        if (run->table != NULL && cursor[0] != 0)
             bi_table_flush(run->table);
         if (exit == BI_EXIT_OK)
             exit = bi_query_flush(run->cli);

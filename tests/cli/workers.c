@@ -109,6 +109,33 @@ static void holder_that_has_not_announced_itself_is_listed(void)
     OK(bide_close(queue));
 }
 
+static void columns_are_aligned_whoever_is_announced(void)
+{
+    bide *queue = open_test_queue();
+    put_job("email", "hello");
+    put_job("email", "hello");
+    announce(queue, "w1", "email");
+    bide_job first = reserve_by(queue, "email", "w1");
+    bide_job second = reserve_by(queue, "email", "a holder with a long name");
+    struct child *child = run_expect(0, "workers");
+    const char *text = child->out.text;
+    const char *jobs = strstr(text, "JOBS");
+    CHECK(jobs != NULL);
+    size_t column = (size_t)(jobs - text), rows = 0;
+    for (const char *line = strchr(text, '\n') + 1; *line != 0; line = strchr(line, '\n') + 1) {
+        const char *email = strstr(line, " email ");
+        if (email == NULL || email > strchr(line, '\n'))
+            continue; /* a connection of the server */
+        CHECK(strchr(line, '\n') > line + column && line[column - 1] == ' ' &&
+              line[column] >= '0' && line[column] <= '9');
+        rows++;
+    }
+    EQ(rows, 2);
+    bide_job_clear(&first);
+    bide_job_clear(&second);
+    OK(bide_close(queue));
+}
+
 static void bide_work_is_a_worker_with_a_name(void)
 {
     uint64_t id = put_job("email", "hello");
@@ -194,6 +221,7 @@ static void questions_that_make_no_sense_are_rejected(void)
 static const struct test tests[] = {
     TEST(workers_are_listed_with_the_jobs_that_they_hold),
     TEST(holder_that_has_not_announced_itself_is_listed),
+    TEST(columns_are_aligned_whoever_is_announced),
     TEST(bide_work_is_a_worker_with_a_name),
     TEST(why_says_what_a_job_waits_for),
     TEST(why_explains_each_of_several_jobs),
