@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * cmd_workers.c - bide workers and bide why: who works on what, and why a job does not run.
- *
- * A worker announces itself, and every reserved job names its holder. Announcements are some seconds
- * old; so the jobs that are shown are the reserved ones, joined by the name. Holders that have not
- * announced themselves are shown, too.
  */
 #include "cli/query.h"
+#include "cli/worker_list.h"
 #include "op/job_json.h"
-#include "op/worker_info.h"
 #include "util/clock.h"
 
 #include <stdlib.h>
@@ -18,123 +14,49 @@
 #define HELD_MAX 20000 /* reserved jobs that are read */
 #define HEADERS  "WORKER|>THREADS|>RUNNING|>DONE|>FAILED|>UP|JOBS"
 
-/* The reserved jobs of the queue, by holder. */
-struct held_jobs {
-    bide_job *jobs;
-    size_t count, capacity;
-};
+/* ---- reading ---- */
 
-struct workers_run {
-    struct cli *cli;
-    struct table *table; /* NULL: JSON */
-    struct held_jobs held;
-    bool *shown;    /* of held: under a worker */
-    int64_t now_ms; /* by the clock of the queue */
-    size_t printed;
-};
-
-/* ---- the reserved jobs ---- */
-
-static int compare_slices(bide_slice a, bide_slice b)
-{
-    size_t size = a.size < b.size ? a.size : b.size;
-    int order = size == 0 ? 0 : memcmp(a.data, b.data, size);
-    return order != 0 ? order : (a.size > b.size) - (a.size < b.size);
-}
-
-static bide_slice holder_of(const bide_job *job)
-{
-    return (bide_slice){job->holder, job->holder_size};
-}
-
-static int compare_jobs(const void *left, const void *right)
-{
-    const bide_job *a = left, *b = right;
-    int order = compare_slices(holder_of(a), holder_of(b));
-    return order != 0 ? order : (a->id > b->id) - (a->id < b->id);
-}
-
-static int read_page(struct workers_run *run, char *cursor)
-{
-    struct held_jobs *held = &run->held;
-    if (!BI_CLI_RESERVE(held->jobs, held->count + PAGE, held->capacity))
-        return bi_cli_error(run->cli, BI_EXIT_FAILED, "out of memory");
-
-    bide_list_args args = {.state = BIDE_STATE_RESERVED,
-                           .cursor = cursor,
-                           .jobs = held->jobs + held->count,
-                           .job_max = PAGE};
-    int code = bide_list_page(run->cli->queue, &args);
-    if (code != BIDE_OK)
-        return bi_cli_report_last(run->cli, code);
-    held->count += args.count;
-    return BI_EXIT_OK;
-}
-
-static int read_held(struct workers_run *run)
+static int read_workers(const struct cli *cli, struct worker_list *list)
 {
     char cursor[BIDE_CURSOR_SIZE] = "";
-    int exit = BI_EXIT_OK;
-    do
-        exit = read_page(run, cursor);
-    while (exit == BI_EXIT_OK && cursor[0] != 0 && run->held.count < HELD_MAX);
-    if (exit != BI_EXIT_OK)
-        return exit;
+    int code = BIDE_OK;
 
-    if (run->held.count > 0)
-        qsort(run->held.jobs, run->held.count, sizeof(*run->held.jobs), compare_jobs);
-    run->shown = calloc(run->held.count + 1, sizeof(*run->shown));
-    return run->shown != NULL ? BI_EXIT_OK
-                              : bi_cli_error(run->cli, BI_EXIT_FAILED, "out of memory");
+    do {
+        bide_workers_args args = bi_worker_list_next_workers(list, cursor, PAGE);
+        code = args.workers == NULL
+                   ? BIDE_ENOMEM
+                   : bide_workers(cli->queue, cursor, args.workers, PAGE, &args.count);
+        list->announced_count += args.count;
+    } while (code == BIDE_OK && cursor[0] != 0);
+    return code;
 }
 
-/* The index of the first job of a holder, and how many there are. */
-static size_t find_held(const struct held_jobs *held, bide_slice holder, size_t *count)
+static int read_jobs(const struct cli *cli, struct worker_list *list)
 {
-    size_t low = 0, high = held->count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (compare_slices(holder_of(&held->jobs[middle]), holder) < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    char cursor[BIDE_CURSOR_SIZE] = "";
+    int code = BIDE_OK;
 
-    *count = 0;
-    while (low + *count < held->count &&
-           compare_slices(holder_of(&held->jobs[low + *count]), holder) == 0)
-        ++*count;
-    return low;
+    do {
+        bide_list_args args = bi_worker_list_next_jobs(list, cursor, PAGE);
+        code = args.jobs == NULL ? BIDE_ENOMEM : bide_list_page(cli->queue, &args);
+        list->job_count += args.count;
+    } while (code == BIDE_OK && cursor[0] != 0 && list->job_count < HELD_MAX);
+    return code;
 }
 
-/* ---- one worker ---- */
+/* ---- printing ---- */
 
-/* "12 email 3m20s, 14 email 5s: half" */
-static void add_jobs_cell(struct workers_run *run, const bide_job *jobs, size_t count)
+static void add_row(struct table *table, const struct worker_row *row, int64_t now_ms)
 {
-    char text[2000];
-    size_t size = 0;
-    text[0] = 0;
-    for (size_t i = 0; i < count && size + BIDE_TOPIC_MAX + 120 < sizeof(text); i++) {
-        int64_t for_ms = jobs[i].created_ms + jobs[i].age_ms - jobs[i].reserved_ms;
-        size += (size_t)snprintf(text + size, sizeof(text) - size, "%s%llu %s %s",
-                                 i == 0 ? "" : ", ", (unsigned long long)jobs[i].id, jobs[i].topic,
-                                 bi_text_age(for_ms < 0 ? 0 : for_ms).s);
-    }
-    bi_table_bytes(run->table, BI_STYLE_OFF, count == 0 ? "-" : text, count == 0 ? 1 : size);
-}
+    const bide_worker_info *info = &row->info;
+    int64_t up_ms = now_ms - info->started_ms;
+    char jobs[2000];
 
-static void show_row(struct workers_run *run, bide_slice name, const bide_worker_info *info,
-                     const bide_job *jobs, size_t count)
-{
-    struct table *table = run->table;
-    int64_t up_ms = info == NULL ? 0 : run->now_ms - info->started_ms;
-
-    bi_table_bytes(table, BI_STYLE_OFF, name.size == 0 ? "-" : name.data,
-                   name.size == 0 ? 1 : name.size);
-    if (info != NULL) {
+    bi_table_bytes(table, BI_STYLE_OFF, info->name.size == 0 ? "-" : info->name.data,
+                   info->name.size == 0 ? 1 : info->name.size);
+    if (row->announced != NULL) {
         bi_table_number(table, BI_STYLE_OFF, info->threads);
-        bi_table_number(table, BI_STYLE_OFF, count);
+        bi_table_number(table, BI_STYLE_OFF, row->job_count);
         bi_table_number(table, BI_STYLE_OFF, info->done);
         bi_table_number(table, info->failed > 0 ? BI_STYLE_BAD : BI_STYLE_OFF, info->failed);
         bi_table_cell(table, BI_STYLE_OFF, "%s",
@@ -144,11 +66,12 @@ static void show_row(struct workers_run *run, bide_slice name, const bide_worker
                           .s);
     } else {
         bi_table_cell(table, BI_STYLE_OFF, "-");
-        bi_table_number(table, BI_STYLE_OFF, count);
+        bi_table_number(table, BI_STYLE_OFF, row->job_count);
         for (int i = 0; i < 3; i++)
             bi_table_cell(table, BI_STYLE_OFF, "-");
     }
-    add_jobs_cell(run, jobs, count);
+    bi_worker_list_format_jobs(row, jobs, sizeof(jobs));
+    bi_table_bytes(table, BI_STYLE_OFF, jobs, strlen(jobs));
 }
 
 static json_t *encode_jobs(const bide_job *jobs, size_t count)
@@ -170,114 +93,66 @@ static json_t *encode_jobs(const bide_job *jobs, size_t count)
     return array;
 }
 
-static int show_json(const struct workers_run *run, bide_slice name,
-                     const bide_announced *announced, const bide_worker_info *info,
-                     const bide_job *jobs, size_t count)
+static int print_json(const struct cli *cli, const struct worker_row *row)
 {
-    const bide_worker_info none = {.name = name, .running = count};
-    json_t *object = bi_worker_json_encode(info != NULL ? info : &none);
-    bool good =
-        object != NULL && json_object_set_new(object, "jobs", encode_jobs(jobs, count)) == 0;
+    bide_slice topics[BIDE_ANNOUNCED_TOPICS_MAX];
+    bide_worker_info info = row->info;
+    const bide_announced *announced = row->announced;
 
+    if (announced != NULL)
+        bide_worker_decode(announced->data, announced->data_size, &info, topics,
+                           BIDE_ANNOUNCED_TOPICS_MAX, NULL, 0);
+    if (info.running < row->job_count)
+        info.running = row->job_count;
+
+    json_t *object = bi_worker_json_encode(&info);
+    bool good = object != NULL &&
+                json_object_set_new(object, "jobs", encode_jobs(row->jobs, row->job_count)) == 0;
     if (good && announced != NULL)
         good = json_object_set_new(object, "announced_ms", json_integer(announced->announced_ms)) ==
                    0 &&
                json_object_set_new(object, "left_ms", json_integer(announced->left_ms)) == 0;
-    if (good && (info == NULL || info->running < count))
-        good = json_object_set_new(object, "running", json_integer((json_int_t)count)) == 0;
     if (!good) {
         json_decref(object);
         object = NULL;
     }
-    return bi_cli_print_json(run->cli, object); /* reports NULL */
+    return bi_cli_print_json(cli, object); /* reports NULL */
 }
 
-static int show_worker(struct workers_run *run, const bide_announced *announced)
+static int print_rows(const struct cli *cli, const struct worker_list *list)
 {
-    bide_slice topics[BIDE_ANNOUNCED_TOPICS_MAX];
-    bide_running_job running[BIDE_ANNOUNCED_JOBS_MAX];
-    bide_worker_info decoded, *info = &decoded;
-    size_t count;
-    if (!bide_worker_decode(announced->data, announced->data_size, info, topics,
-                            BIDE_ANNOUNCED_TOPICS_MAX, running, BIDE_ANNOUNCED_JOBS_MAX))
-        return bi_cli_error(run->cli, BI_EXIT_FAILED, "an announced worker is malformed");
-
-    size_t first = find_held(&run->held, info->name, &count);
-    const bide_job *jobs = run->held.jobs + first;
-    memset(run->shown + first, 1, count);
-    run->printed++;
-    if (run->cli->json)
-        return show_json(run, info->name, announced, info, jobs, count);
-    show_row(run, info->name, info, jobs, count);
-    return BI_EXIT_OK;
-}
-
-/* Holders that have not announced themselves. */
-static int show_others(struct workers_run *run)
-{
+    struct table *table = cli->json ? NULL : bi_table_new(cli, HEADERS);
+    int64_t now_ms = bi_clock_wall() / 1000;
     int exit = BI_EXIT_OK;
-    size_t count;
-    for (size_t i = 0; i < run->held.count && exit == BI_EXIT_OK; i += count) {
-        bide_slice holder = holder_of(&run->held.jobs[i]);
-        find_held(&run->held, holder, &count);
-        if (run->shown[i])
+
+    for (size_t i = 0; i < list->count && exit == BI_EXIT_OK; i++) {
+        if (!cli->json) {
+            add_row(table, &list->rows[i], now_ms);
             continue;
-        run->printed++;
-        if (run->cli->json)
-            exit = show_json(run, holder, NULL, NULL, run->held.jobs + i, count);
-        else
-            show_row(run, holder, NULL, run->held.jobs + i, count);
-    }
-    return exit;
-}
-
-/* ---- workers ---- */
-
-static int show_announced(struct workers_run *run)
-{
-    char cursor[BIDE_CURSOR_SIZE] = "";
-    bide_announced page[PAGE];
-    int exit = BI_EXIT_OK;
-
-    do {
-        size_t count = 0;
-        int code = bide_workers(run->cli->queue, cursor, page, PAGE, &count);
-        if (code != BIDE_OK)
-            return bi_cli_report_last(run->cli, code);
-        for (size_t i = 0; i < count; i++) {
-            if (exit == BI_EXIT_OK)
-                exit = show_worker(run, &page[i]);
-            bide_announced_clear(&page[i]);
         }
-        /* The last page is printed with the other holders, in columns of the same width. */
-        if (run->table != NULL && cursor[0] != 0)
-            bi_table_flush(run->table);
+        exit = print_json(cli, &list->rows[i]);
         if (exit == BI_EXIT_OK)
-            exit = bi_query_flush(run->cli);
-    } while (exit == BI_EXIT_OK && cursor[0] != 0);
-    return exit;
+            exit = bi_query_flush(cli);
+    }
+    return cli->json ? exit : bi_table_print(table);
 }
 
 static int run_workers(struct cli *cli)
 {
-    struct workers_run run = {.cli = cli,
-                              .now_ms = bi_clock_wall() / 1000,
-                              .table = cli->json ? NULL : bi_table_new(cli, HEADERS)};
+    struct worker_list list = {.announced = NULL};
+    int exit;
 
-    int exit = read_held(&run);
-    if (exit == BI_EXIT_OK)
-        exit = show_announced(&run);
-    if (exit == BI_EXIT_OK)
-        exit = show_others(&run);
-    if (exit == BI_EXIT_OK && run.table != NULL)
-        exit = bi_table_print(run.table);
+    /* Jobs first: of a job that is reserved meanwhile the worker is listed without it. */
+    int code = read_jobs(cli, &list);
+    if (code == BIDE_OK)
+        code = read_workers(cli, &list);
+    if (code != BIDE_OK && code != BIDE_ENOMEM)
+        exit = bi_cli_report_last(cli, code);
+    else if (code == BIDE_ENOMEM || !bi_worker_list_join(&list))
+        exit = bi_cli_error(cli, BI_EXIT_FAILED, "out of memory");
     else
-        bi_table_free(run.table);
-
-    for (size_t i = 0; i < run.held.count; i++)
-        bide_job_clear(&run.held.jobs[i]);
-    free(run.held.jobs);
-    free(run.shown);
+        exit = print_rows(cli, &list);
+    bi_worker_list_clear(&list);
     return exit;
 }
 

@@ -210,6 +210,10 @@ const char *text_in_at(struct where at, const json_t *object, const char *name);
 
 /* Puts a job through the library; answers its id. */
 uint64_t put_job(const char *topic, const char *body);
+/* An id as an argument, valid for the next seven calls. */
+const char *id_text(uint64_t id);
+/* Reserves the next job of a topic by this name. */
+bide_job reserve_by(bide *queue, const char *topic, const char *holder);
 /* How many jobs of a topic are in a state, as the library says. */
 uint64_t count_jobs(const char *topic, bide_state state);
 

@@ -35,15 +35,6 @@ static void bury(uint64_t id)
     OK(bide_close(queue));
 }
 
-static const char *id_text(uint64_t id)
-{
-    static char texts[8][24];
-    static int next;
-    char *text = texts[next++ % 8];
-    snprintf(text, sizeof(texts[0]), "%llu", (unsigned long long)id);
-    return text;
-}
-
 /* Puts so many at once: into "NAME-0", "NAME-1", ... or all into one topic, with such bodies. */
 static void put_numbers(const char *name, int count, bool apart)
 {
@@ -611,19 +602,6 @@ static void texts_of_a_job_break_no_line(void)
     OK(bide_close(queue));
     HAS(run_expect(0, "job", id_text(id))->out, "last error       two\\nlines\n");
     HAS(run_expect(0, "job", id_text(id))->out, ", attempt 0 was buried: two\\nlines\n");
-}
-
-static bide_job reserve_by(bide *queue, const char *topic, const char *holder)
-{
-    const bide_slice topics[] = {{topic, strlen(topic)}};
-    bide_job job = {0};
-    bide_reserve_args args = {.topics = topics,
-                              .topic_count = 1,
-                              .jobs = &job,
-                              .job_max = 1,
-                              .holder = {holder, strlen(holder)}};
-    OK(bide_reserve_many(queue, &args));
-    return job;
 }
 
 static void a_reserved_job_shows_its_holder(void)

@@ -212,6 +212,28 @@ uint64_t put_job(const char *topic, const char *body)
     return id;
 }
 
+const char *id_text(uint64_t id)
+{
+    static char texts[8][24];
+    static int next;
+    char *text = texts[next++ % 8];
+    snprintf(text, sizeof(texts[0]), "%llu", (unsigned long long)id);
+    return text;
+}
+
+bide_job reserve_by(bide *queue, const char *topic, const char *holder)
+{
+    const bide_slice topics[] = {{topic, strlen(topic)}};
+    bide_job job = {0};
+    bide_reserve_args args = {.topics = topics,
+                              .topic_count = 1,
+                              .jobs = &job,
+                              .job_max = 1,
+                              .holder = {holder, strlen(holder)}};
+    OK(bide_reserve_many(queue, &args));
+    return job;
+}
+
 uint64_t count_jobs(const char *topic, bide_state state)
 {
     bide_topic_stats stats;

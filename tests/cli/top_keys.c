@@ -397,6 +397,101 @@ static void topics_beyond_the_limit_are_reported_as_left_out(void)
     pane_quit();
 }
 
+/* ---- workers and limits ---- */
+
+static void workers_are_shown_with_the_jobs_that_they_hold(void)
+{
+    bide_worker_info info = {.name = {"web1:47", 7}, .threads = 4, .done = 17, .failed = 2};
+    server_choose(AT_MEMORY);
+    put_job("mail", "first body");
+    put_job("mail", "second body");
+    bide *queue = open_test_queue();
+    OK(bide_announce(queue, &info, 3600000));
+    bide_job first = reserve_by(queue, "mail", "web1:47"),
+             second = reserve_by(queue, "mail", "quiet\x1b[1m");
+
+    pane_begin(100, 30, FLAGS);
+    SHOWS("  mail ");
+    pane_keys("w");
+    SHOWS("workers  announced 1  jobs reserved 2");
+    SHOWS(" WORKER * RUN *OF *DONE FAILED *UP  JOBS");
+    SHOWS(" web1:47 * 1 * 4 * 17 * 2 * mail ");
+    SHOWS(" quiet.[[]1m * 1 * - * - * - * - * mail ");
+    pane_keys("Enter");
+    SHOWS("body: 10 bytes");
+    pane_keys("q");
+    SHOWS("workers  announced 1");
+    pane_keys("Down Enter");
+    SHOWS("body: 11 bytes");
+    pane_keys("Escape");
+    SHOWS("workers  announced 1");
+
+    OK(bide_delete(queue, second.id, second.token));
+    HIDES("quiet");
+    SHOWS(" web1:47 ");
+    OK(bide_announce(queue, &info, 0));
+    SHOWS(" web1:47 * 1 * - * mail ");
+    OK(bide_delete(queue, first.id, first.token));
+    SHOWS("none");
+    pane_keys("?");
+    SHOWS("w          the workers");
+    pane_keys("q q");
+    SHOWS("bide top");
+    bide_job_clear(&first);
+    bide_job_clear(&second);
+    OK(bide_close(queue));
+    pane_quit();
+}
+
+/* A narrow window has the names and the jobs. */
+static void workers_fit_in_a_small_window(void)
+{
+    server_choose(AT_MEMORY);
+    put_job("mail", "x");
+    bide *queue = open_test_queue();
+    bide_job job = reserve_by(queue, "mail", "a-worker-with-a-very-long-name-that-is-cut");
+    pane_begin(40, 10, FLAGS);
+    SHOWS("  mail ");
+    pane_keys("w");
+    SHOWS(" a-worker-wi* 1  1 mail ");
+    HIDES("DONE");
+    pane_resize(100, 24);
+    SHOWS("DONE");
+    pane_keys("q");
+    SHOWS("bide top");
+    bide_job_clear(&job);
+    OK(bide_close(queue));
+    pane_quit();
+}
+
+static void limits_of_a_topic_are_shown(void)
+{
+    server_choose(AT_MEMORY);
+    put_job("mail", "x");
+    put_job("mail", "x");
+    run_expect(0, "topic", "set", "mail", "--concurrency", "1", "--rate", "100/1m");
+    bide *queue = open_test_queue();
+    bide_job job = reserve_by(queue, "mail", "w");
+    struct child *waits = begin("reserve", "mail", "--timeout", "forever", NULL);
+
+    pane_begin(100, 24, FLAGS);
+    SHOWS("L mail ");
+    pane_keys("Enter");
+    SHOWS("topic mail  concurrency 1 of 1  rate 100 per 1m  limited concurrency  waiting 1");
+    OK(bide_delete(queue, job.id, job.token));
+    await_end(waits, 0);
+    SHOWS("topic mail  concurrency 1 of 1  rate 100 per 1m  limited concurrency  waiting 0");
+    run_expect(0, "topic", "set", "mail", "--concurrency", "none", "--rate", "none");
+    HIDES("concurrency");
+    HIDES("waiting");
+    SHOWS("topic mail");
+    pane_keys("q");
+    SHOWS("bide top");
+    bide_job_clear(&job);
+    OK(bide_close(queue));
+    pane_quit();
+}
+
 static const struct test tests[] = {
     TEST(topics_are_sorted_by_every_column),
     TEST(a_filter_works_while_it_is_typed),
@@ -412,6 +507,9 @@ static const struct test tests[] = {
     TEST(a_long_list_is_loaded_as_it_is_scrolled),
     TEST(a_thousand_topics_are_sorted_and_found),
     TEST(topics_beyond_the_limit_are_reported_as_left_out),
+    TEST(workers_are_shown_with_the_jobs_that_they_hold),
+    TEST(workers_fit_in_a_small_window),
+    TEST(limits_of_a_topic_are_shown),
 };
 
 const struct theme top_keys_theme = {"top_keys", tests, COUNT(tests)};

@@ -19,28 +19,6 @@ static void announce(bide *queue, const char *name, const char *topic)
     OK(bide_announce(queue, &info, 3600000));
 }
 
-static bide_job reserve_by(bide *queue, const char *topic, const char *holder)
-{
-    const bide_slice topics[] = {{topic, strlen(topic)}};
-    bide_job job = {0};
-    bide_reserve_args args = {.topics = topics,
-                              .topic_count = 1,
-                              .jobs = &job,
-                              .job_max = 1,
-                              .holder = {holder, strlen(holder)}};
-    OK(bide_reserve_many(queue, &args));
-    return job;
-}
-
-static const char *id_text(uint64_t id)
-{
-    static char texts[8][24];
-    static int next;
-    char *text = texts[next++ % 8];
-    snprintf(text, sizeof(texts[0]), "%llu", (unsigned long long)id);
-    return text;
-}
-
 /* The object of a worker in the output of bide workers --json; NULL if it is not listed. */
 static json_t *find_worker(const struct child *child, const char *name)
 {
@@ -105,6 +83,35 @@ static void holder_that_has_not_announced_itself_is_listed(void)
     EQ(number_in(worker, "running"), 1);
     CHECK(json_object_get(worker, "left_ms") == NULL);
     EQ(number_in(json_array_get(json_object_get(worker, "jobs"), 0), "id"), id);
+    bide_job_clear(&job);
+    OK(bide_close(queue));
+}
+
+static void job_is_listed_once_if_connections_share_a_name(void)
+{
+    bide *queue = open_test_queue();
+    uint64_t id = put_job("email", "hello");
+    bide_worker_info info = {.name = {"same", 4}, .connection = 7, .threads = 1};
+    OK(bide_announce(queue, &info, 3600000));
+    info.connection = 8;
+    OK(bide_announce(queue, &info, 3600000));
+    bide_job job = reserve_by(queue, "email", "same");
+
+    struct child *child = run_expect(0, "workers", "--json");
+    size_t workers = 0, jobs = 0;
+    for (size_t i = 0; i < (size_t)LINES(child->out); i++) {
+        json_t *object = json_at(child->out, i);
+        if (strcmp(text_in(object, "name"), "same") != 0)
+            continue;
+        EQ(number_in(object, "connection"), 7 + workers++);
+        const json_t *held = json_object_get(object, "jobs");
+        jobs += json_array_size(held);
+        EQ(number_in(object, "running"), json_array_size(held));
+        if (json_array_size(held) > 0)
+            EQ(number_in(json_array_get(held, 0), "id"), id);
+    }
+    EQ(workers, 2);
+    EQ(jobs, 1);
     bide_job_clear(&job);
     OK(bide_close(queue));
 }
@@ -221,6 +228,7 @@ static void questions_that_make_no_sense_are_rejected(void)
 static const struct test tests[] = {
     TEST(workers_are_listed_with_the_jobs_that_they_hold),
     TEST(holder_that_has_not_announced_itself_is_listed),
+    TEST(job_is_listed_once_if_connections_share_a_name),
     TEST(columns_are_aligned_whoever_is_announced),
     TEST(bide_work_is_a_worker_with_a_name),
     TEST(why_says_what_a_job_waits_for),

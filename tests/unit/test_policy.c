@@ -46,6 +46,24 @@ static bide_topic_stats topic_of(const char *topic)
     return stats;
 }
 
+/* A call that waits for one job of a topic. */
+struct waiting {
+    bide_slice topic;
+    bide_job job;
+    bide_op op;
+};
+
+static void begin_reserve(struct waiting *waiting, const char *topic)
+{
+    *waiting = (struct waiting){.topic = text(topic), .op = {.kind = BIDE_OP_RESERVE}};
+    waiting->op.reserve = (bide_reserve_args){.topics = &waiting->topic,
+                                              .topic_count = 1,
+                                              .timeout_ms = BIDE_FOREVER,
+                                              .jobs = &waiting->job,
+                                              .job_max = 1};
+    assert_int_equal(run(&w, &waiting->op), BIDE_PENDING);
+}
+
 /* Reserves all that may be now, and gives it back; returns how many. */
 static int64_t drain_bucket(const char *topic)
 {
@@ -143,21 +161,14 @@ static void the_core_sleeps_until_the_next_token(void **state)
     assert_int_equal(topic_of("a").limited, BIDE_LIMIT_RATE);
     assert_int_equal(topic_of("a").limit_left_ms, 334);
 
-    bide_slice name = text("a");
-    bide_job job = {0};
-    bide_op op = {.kind = BIDE_OP_RESERVE,
-                  .reserve = {.topics = &name,
-                              .topic_count = 1,
-                              .timeout_ms = BIDE_FOREVER,
-                              .jobs = &job,
-                              .job_max = 1}};
-    assert_int_equal(run(&w, &op), BIDE_PENDING);
+    struct waiting waiting;
+    begin_reserve(&waiting, "a");
     advance_clocks(&w, 333333);
     assert_int_equal(w.completed_count, 0);
     advance_clocks(&w, 1);
     assert_int_equal(w.completed_count, 1);
-    assert_int_equal(job.id, id);
-    bide_job_clear(&job);
+    assert_int_equal(waiting.job.id, id);
+    bide_job_clear(&waiting.job);
 }
 
 static void the_rate_that_a_failed_commit_restores_begins_anew(void **state)
@@ -273,15 +284,8 @@ static void topic_is_closed_until_kept_leases_are_loaded(void **state)
     uint64_t id = put(&w, "a");
     assert_nothing_ready(&w, "a");
 
-    bide_slice name = text("a");
-    bide_job job = {0};
-    bide_op op = {.kind = BIDE_OP_RESERVE,
-                  .reserve = {.topics = &name,
-                              .topic_count = 1,
-                              .timeout_ms = BIDE_FOREVER,
-                              .jobs = &job,
-                              .job_max = 1}};
-    assert_int_equal(run(&w, &op), BIDE_PENDING);
+    struct waiting waiting;
+    begin_reserve(&waiting, "a");
     struct bi_image leased = {.id = 1,
                               .state = BIDE_STATE_READY,
                               .priority = 1,
@@ -303,9 +307,9 @@ static void topic_is_closed_until_kept_leases_are_loaded(void **state)
 
     advance_clocks(&w, SECOND + 1); /* that lease ends; the smaller id is reserved first */
     assert_int_equal(w.completed_count, 1);
-    assert_int_equal(job.id, 1);
+    assert_int_equal(waiting.job.id, 1);
     assert_int_equal(state_of(&w, id), BIDE_STATE_READY);
-    bide_job_clear(&job);
+    bide_job_clear(&waiting.job);
 }
 
 static void without_kept_leases_a_topic_is_open_at_once(void **state)

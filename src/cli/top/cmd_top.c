@@ -221,6 +221,8 @@ static void free_top(struct top *top)
 {
     free(top->sampler.topics);
     bi_top_job_free(&top->detail);
+    bi_worker_list_clear(&top->workers.list);
+    bi_worker_list_clear(&top->workers.incoming);
     bi_top_model_free(&top->model);
     free(top->order.list);
     free(top);
@@ -281,7 +283,7 @@ static int run(struct cli *cli)
 const struct verb bi_verb_top = {
     .name = "top",
     .usage = "",
-    .summary = "live view of the queue: topics, rates, jobs",
+    .summary = "live view of the queue: topics, rates, jobs, workers",
     .flags = flags,
     .traits = BI_VERB_INTERRUPT,
     .check = check,

@@ -9,6 +9,7 @@
  *     top_topics.c   view: the table of topics
  *     top_jobs.c     view: the jobs of one topic in one state
  *     top_job.c      view: one job with all its fields and its body
+ *     top_workers.c  view: the workers and the jobs that they hold
  *     top_action.c   kick, pause, purge, bury, delete
  *     top_column.c   columns, figures, job states and order of the table of topics
  *     top_page.c     text that is scrolled through, cursor movement
@@ -21,6 +22,7 @@
 #define BI_TOP_H
 
 #include "cli/top/top_screen.h"
+#include "cli/worker_list.h"
 
 struct top;
 
@@ -280,13 +282,33 @@ struct job_detail {
     bide_buf *body;
     bool busy, stale;
     bool loaded, has_body, gone;
-    size_t first; /* visible line */
+    const struct top_view *back; /* the view from which it was opened */
+    size_t first;                /* visible line */
     struct page page;
     char error[BIDE_ERROR_SIZE];
 };
 
 void bi_top_job_show(struct top *top, uint64_t id);
 void bi_top_job_free(struct job_detail *detail);
+
+/* ---- the workers ---- */
+
+#define BI_TOP_WORKERS_PAGE  200
+#define BI_TOP_WORKERS_MAX   2000 /* of workers, and of jobs */
+#define BI_TOP_WORKERS_PAGES 100  /* of jobs; pages may be empty */
+
+struct workers_view {
+    struct top_request request;
+    struct worker_list list, incoming;
+    char cursor[BIDE_CURSOR_SIZE];
+    size_t pages;
+    bool busy, loaded;
+    bool truncated; /* there are more workers or jobs */
+    size_t selected, first;
+    char error[BIDE_ERROR_SIZE];
+};
+
+void bi_top_workers_show(struct top *top);
 
 /* ---- actions ---- */
 
@@ -338,7 +360,7 @@ struct top_view {
     void (*refresh)(struct top *top); /* after each sample; may be NULL */
 };
 
-extern const struct top_view bi_top_topics, bi_top_jobs, bi_top_job;
+extern const struct top_view bi_top_topics, bi_top_jobs, bi_top_job, bi_top_workers;
 
 #define BI_TOP_MIN_ROWS    10
 #define BI_TOP_MIN_COLUMNS 40
@@ -358,6 +380,7 @@ struct top {
     struct sampler sampler;
     struct jobs_list jobs;
     struct job_detail detail;
+    struct workers_view workers;
     struct prompt prompt;
     struct action action;
     const struct top_view *view;
@@ -373,6 +396,13 @@ struct top {
     bool quit;
 };
 
+/* Items of a line, two blanks apart; items that do not fit are left out. */
+struct top_line {
+    int row, column, columns;
+};
+
+void bi_top_window_draw_item(struct top_line *line, enum style style, const char *name,
+                             const char *value);
 /* The lines above the topics, and their number in this window. */
 void bi_top_window_draw_header(struct top *top);
 int bi_top_window_header_rows(const struct top *top);

@@ -239,6 +239,7 @@ void bi_top_job_show(struct top *top, uint64_t id)
     detail->first = 0;
     detail->error[0] = 0;
     detail->id = id;
+    detail->back = top->view;
     detail->stale = detail->busy;
     bi_top_page_reset(&detail->page, top->screen.columns);
     bi_top_window_set_view(top, &bi_top_job);
@@ -289,8 +290,8 @@ static void key(struct top *top, int pressed)
         bi_top_action_job_key(top, pressed, detail->id);
         return;
     }
-    bi_top_window_set_view(top, &bi_top_jobs);
-    bi_top_jobs_refresh(top);
+    bi_top_window_set_view(top, detail->back);
+    detail->back->refresh(top);
 }
 
 const struct top_view bi_top_job = {

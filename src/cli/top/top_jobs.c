@@ -6,6 +6,7 @@
 #include "cli/top/top.h"
 
 #include "cli/print.h"
+#include "cli/query.h"
 
 #include <assert.h>
 #include <string.h>
@@ -220,16 +221,40 @@ static const struct {
 };
 #define AT_BODY 43
 
-/* The name of the topic, and below it one tab per state. */
+/* The limits of the policy of the topic, and how many calls wait. */
+static void draw_limits(const struct top *top, const bide_topic_stats *topic, int column)
+{
+    struct top_line line = {0, column, top->screen.columns};
+    char text[100];
+
+    if (topic->concurrency != 0) {
+        snprintf(text, sizeof(text), "%.40s of %.40s", bi_text_number(topic->jobs.reserved).s,
+                 bi_text_number(topic->concurrency).s);
+        bi_top_window_draw_item(&line, STYLE_PLAIN, "concurrency", text);
+    }
+    if (topic->rate != 0) {
+        snprintf(text, sizeof(text), "%.40s per %.40s", bi_text_number(topic->rate).s,
+                 bi_text_duration(topic->rate_period_ms).s);
+        bi_top_window_draw_item(&line, STYLE_PLAIN, "rate", text);
+    }
+    if (topic->limited != BIDE_LIMIT_NONE)
+        bi_top_window_draw_item(&line, STYLE_WARN, "limited", bi_query_format_limit(topic).s);
+    if (topic->waiting != 0 || topic->concurrency != 0 || topic->rate != 0)
+        bi_top_window_draw_item(&line, STYLE_PLAIN, "waiting", bi_text_number(topic->waiting).s);
+}
+
+/* The name of the topic with its limits, and below it one tab per state. */
 static void draw_tabs(const struct top *top)
 {
     const struct top_topic *topic = bi_top_model_find(&top->model, top->jobs.topic);
     char text[BIDE_TOPIC_MAX + 20];
     int column = 0;
 
-    snprintf(text, sizeof(text), "topic %s%s", top->jobs.topic,
-             topic != NULL && topic->now.paused ? " (paused)" : "");
+    int size = snprintf(text, sizeof(text), "topic %s%s", top->jobs.topic,
+                        topic != NULL && topic->now.paused ? " (paused)" : "");
     bi_top_screen_draw(0, 0, BI_TOP_REST, STYLE_HEADING, text);
+    if (topic != NULL)
+        draw_limits(top, &topic->now, size + 2);
 
     for (size_t i = 0; i < BI_TOP_STATES; i++) {
         const struct top_state *state = &bi_top_column_states[i];

@@ -238,6 +238,9 @@ static void key(struct top *top, int pressed)
         bi_top_window_note(top, STYLE_PLAIN, "Trend of %s.",
                            top->trend_of_finished ? "jobs finished per second" : "ready jobs");
         break;
+    case 'w':
+        bi_top_workers_show(top);
+        break;
     case '/':
         ask_filter(top);
         break;
@@ -247,7 +250,7 @@ static void key(struct top *top, int pressed)
 }
 
 const struct top_view bi_top_topics = {
-    .key_hint = "Enter open  s sort  r reverse  / filter  K kick  P pause  ? help  q quit",
+    .key_hint = "Enter open  w workers  s sort  / filter  K kick  P pause  ? help  q quit",
     .draw = draw,
     .key = key,
 };

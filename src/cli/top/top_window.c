@@ -16,12 +16,8 @@
 
 /* ---- header ---- */
 
-/* Items of a line, two blanks apart; items that do not fit are left out. */
-struct line {
-    int row, column, columns;
-};
-
-static void draw_item(struct line *line, enum style style, const char *name, const char *value)
+void bi_top_window_draw_item(struct top_line *line, enum style style, const char *name,
+                             const char *value)
 {
     int name_size = (int)strlen(name), value_size = (int)strlen(value);
     int width = name_size + 1 + value_size;
@@ -33,9 +29,10 @@ static void draw_item(struct line *line, enum style style, const char *name, con
     line->column += width + 2;
 }
 
-static void draw_count_item(struct line *line, enum style style, const char *name, uint64_t number)
+static void draw_count_item(struct top_line *line, enum style style, const char *name,
+                            uint64_t number)
 {
-    draw_item(line, number == 0 ? STYLE_DIM : style, name, bi_text_number(number).s);
+    bi_top_window_draw_item(line, number == 0 ? STYLE_DIM : style, name, bi_text_number(number).s);
 }
 
 static void draw_title(const struct top *top)
@@ -59,12 +56,12 @@ static void draw_title(const struct top *top)
 
 static void draw_counts(const struct top *top, int row)
 {
-    struct line line = {row, 0, top->screen.columns};
+    struct top_line line = {row, 0, top->screen.columns};
 
     for (size_t i = 0; i < BI_TOP_STATES; i++) {
         const struct top_state *state = &bi_top_column_states[i];
         if (top->plain && state->state == BIDE_STATE_DONE)
-            draw_item(&line, STYLE_PLAIN, "done", "-");
+            bi_top_window_draw_item(&line, STYLE_PLAIN, "done", "-");
         else
             draw_count_item(&line, state->style, bide_state_name(state->state),
                             bi_top_column_state_count(state, &top->model.stats.jobs));
@@ -80,34 +77,35 @@ static void draw_rates(const struct top *top, int row)
         [TOP_RATE_FINISHED] = "finish/s",
         [TOP_RATE_FAILS] = "fail/s",
     };
-    struct line line = {row, 0, top->screen.columns};
+    struct top_line line = {row, 0, top->screen.columns};
 
     for (int i = 0; i < TOP_RATES; i++) {
         double rate = top->model.rates[i];
         char text[BI_TOP_FORMAT_SIZE];
         bi_top_column_format_rate(text, rate);
-        draw_item(&line, rate > 0 ? STYLE_PLAIN : STYLE_DIM, names[i], text);
+        bi_top_window_draw_item(&line, rate > 0 ? STYLE_PLAIN : STYLE_DIM, names[i], text);
     }
     draw_count_item(&line, STYLE_PLAIN, "waiting", top->model.stats.waiting);
     if (top->model.stats.draining)
-        draw_item(&line, STYLE_WARN, "", "draining");
+        bi_top_window_draw_item(&line, STYLE_WARN, "", "draining");
 }
 
 static void draw_gauges(const struct top *top, int row)
 {
     const bide_stats *stats = &top->model.stats;
     char age[BI_TOP_FORMAT_SIZE] = "-", took[32];
-    struct line line = {row, 0, top->screen.columns};
+    struct top_line line = {row, 0, top->screen.columns};
 
     if (!top->plain && stats->jobs.ready > 0)
         bi_top_column_format_age(age, stats->oldest_ready_age_ms);
     snprintf(took, sizeof(took), "%.1f ms", (double)top->sampler.duration_us / 1000);
 
-    draw_item(&line, STYLE_PLAIN, "oldest ready", age);
-    draw_item(&line, STYLE_PLAIN, "memory", top->plain ? "-" : bi_text_size(stats->memory_bytes).s);
+    bi_top_window_draw_item(&line, STYLE_PLAIN, "oldest ready", age);
+    bi_top_window_draw_item(&line, STYLE_PLAIN, "memory",
+                            top->plain ? "-" : bi_text_size(stats->memory_bytes).s);
     if (top->sampler.truncated)
-        draw_item(&line, STYLE_WARN, "topics", "the first " BI_TOP_TOPICS_TEXT);
-    draw_item(&line, STYLE_PLAIN, "sample", took);
+        bi_top_window_draw_item(&line, STYLE_WARN, "topics", "the first " BI_TOP_TOPICS_TEXT);
+    bi_top_window_draw_item(&line, STYLE_PLAIN, "sample", took);
 }
 
 /* Formats why the queue does not answer; false if it does. */
@@ -267,15 +265,17 @@ static const char *const help_lines[] = {
     "  + -        refresh less often, more often",
     "  space      freeze, resume        Ctrl-L     redraw",
     "  ?          this help             q Esc      back; q in the topics: quit",
-    "Topics (P before a name: paused)",
+    "Topics (before a name P: paused, L: at a limit)",
     "  Enter      open the topic        s > <      sort by the next, previous column",
     "  /          filter by name        r          reverse the order",
-    "  t          trend of ready jobs, or of jobs finished per second",
+    "  w          the workers           t          trend of ready or of finished jobs",
     "  K  kick    make buried jobs ready; if there are none, delayed ones",
     "  P          pause or resume the topic",
     "Jobs of a topic",
     "  Enter      open the job          Tab        next state",
     "  K P        as above              X          purge all jobs in this state",
+    "Workers, and the jobs that they hold: id, topic, for how long",
+    "  Enter      open the first job",
     "Job, also in the list",
     "  n          make it ready now     b  bury    d  delete",
     "Columns: jobs READY, RESVD (reserved), DELAY (delayed), BURIED, DONE; per second",
