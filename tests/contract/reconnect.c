@@ -189,6 +189,45 @@ static void downtime_does_not_shorten_a_lease(void)
     OK(bide_delete(queue, id, token));
 }
 
+/* The name of a holder is not stored; the job still counts for the limit of its topic. */
+static void a_lease_that_outlives_a_restart_has_no_holder(void)
+{
+    bide *queue = open_here();
+    const char *a = fresh_topic("a");
+    const bide_slice topic = slice(a);
+    bide_topic_policy policy = BIDE_TOPIC_POLICY_INIT;
+    bide_job job = {0};
+    bide_explanation why;
+    bide_failure failure;
+    policy.concurrency = 1;
+    OK(bide_topic_set(queue, a, &policy));
+    uint64_t id = put(queue, a, "body"), next = put(queue, a, "body");
+    bide_reserve_args args = reserve_args(&topic, 1, 0, &job, 1);
+    args.holder = slice("web1:47");
+    OK(bide_reserve_many(queue, &args));
+    uint64_t token = job.token;
+    bide_job_clear(&job);
+    start_location_server(location);
+    if (!is_persistent())
+        return;
+
+    EQ(stat_job(queue, id)->state, BIDE_STATE_RESERVED);
+    EQ(stat_job(queue, id)->holder_size, 0);
+    OK(bide_why(queue, id, &why));
+    EQ(why.reason, BIDE_WHY_RESERVED);
+    EQ(why.holder[0], 0);
+    CHECK(strstr(why.text, "is reserved (attempt 1); its lease ends in") != NULL);
+    nothing_ready(queue, a);
+    OK(bide_why(queue, next, &why));
+    EQ(why.reason, BIDE_WHY_CONCURRENCY);
+    CODE(bide_reserve_job(queue, next, &job), BIDE_LIMITED);
+
+    OK(bide_fail(queue, id, token, "error", 3600000, NULL, NULL));
+    EQ(bide_job_history(stat_job(queue, id), &failure, 1), 1);
+    EQ(failure.holder.size, 0);
+    EQ(take(queue, a)->id, next);
+}
+
 /* After a crash no lease of before is good, whatever orderly stops came before and come later. */
 static void a_lease_does_not_outlive_a_crash_that_follows_a_restart(void)
 {
@@ -342,6 +381,7 @@ static const struct test tests[] = {
     TEST(wait_without_a_server_times_out_with_a_reason),
     TEST(a_lease_of_a_server_that_was_killed_is_lost),
     TEST(a_lease_outlives_an_orderly_restart_of_its_server),
+    TEST(a_lease_that_outlives_a_restart_has_no_holder),
     TEST(lease_that_expires_after_a_restart_counts_as_timeout),
     TEST(downtime_does_not_shorten_a_lease),
     TEST(a_lease_does_not_outlive_a_crash_that_follows_a_restart),

@@ -149,6 +149,60 @@ static void a_lull_fills_the_bucket_up_to_the_burst(void **state)
     assert_int_equal(drain_bucket("a"), 1);
 }
 
+/* A timer that fires late costs no tokens, unless the bucket was full meanwhile. */
+static void waiting_calls_get_all_tokens_of_a_late_timer(void **state)
+{
+    (void)state;
+    enum { CALLS = 12, BURST = 5 };
+    static struct waiting calls[CALLS];
+    for (int i = 0; i < 20; i++)
+        put(&w, "a");
+    set_rate("a", 1000, 1000, BURST);
+    assert_int_equal(drain_bucket("a"), 1);
+    for (size_t i = 0; i < CALLS; i++)
+        begin_reserve(&calls[i], "a");
+    advance_clocks(&w, 3 * MS);
+    assert_int_equal(w.completed_count, 3);
+    advance_clocks(&w, BURST * MS);
+    assert_int_equal(w.completed_count, 3 + BURST);
+    advance_clocks(&w, 1000 * SECOND);
+    assert_int_equal(w.completed_count, 3 + 2 * BURST - 1); /* no more calls */
+    for (size_t i = 0; i < CALLS; i++)
+        bide_job_clear(&calls[i].job);
+}
+
+/* The wall clock has no effect; a step of the boot-time clock, after a suspend, is a lull. */
+static void clock_steps_neither_starve_nor_flood_a_topic(void **state)
+{
+    (void)state;
+    static const int64_t steps[] = {3600 * SECOND, -7200 * SECOND, 10 * 365 * 86400 * SECOND,
+                                    -20 * 365 * 86400 * SECOND};
+    struct waiting waiting;
+    put(&w, "a");
+    set_rate("a", 100, 1000, 5);
+    assert_int_equal(drain_bucket("a"), 1);
+    for (size_t i = 0; i < COUNT_OF(steps); i++) {
+        step_wall_clock(&w, steps[i]);
+        assert_int_equal(drain_bucket("a"), 0);
+        assert_int_equal(topic_of("a").limit_left_ms, 10);
+        advance_clocks(&w, 10 * MS);
+        assert_int_equal(drain_bucket("a"), 1);
+
+        w.now.mono += 3600 * SECOND;
+        step_wall_clock(&w, 0);
+        assert_int_equal(drain_bucket("a"), 5);
+        begin_reserve(&waiting, "a");
+        size_t before = w.completed_count;
+        step_wall_clock(&w, -steps[i]);
+        assert_int_equal(w.completed_count, before);
+        advance_clocks(&w, 10 * MS);
+        assert_int_equal(w.completed_count, before + 1);
+        assert_int_equal(run_lease_op(&w, BIDE_OP_GIVE_BACK, waiting.job.id, waiting.job.token),
+                         BIDE_OK);
+        bide_job_clear(&waiting.job);
+    }
+}
+
 static void the_core_sleeps_until_the_next_token(void **state)
 {
     (void)state;
@@ -393,6 +447,8 @@ int main(void)
         CORE(a_rate_is_exact_over_any_steps_of_the_clock),
         WHEEL(a_rate_on_the_wheel_is_late_by_a_tick_at_most),
         CORE(a_lull_fills_the_bucket_up_to_the_burst),
+        CORE(waiting_calls_get_all_tokens_of_a_late_timer),
+        CORE(clock_steps_neither_starve_nor_flood_a_topic),
         CORE(the_core_sleeps_until_the_next_token),
         JOURNAL(the_rate_that_a_failed_commit_restores_begins_anew),
         JOURNAL(reply_waits_for_the_end_that_has_freed_its_place),
