@@ -80,8 +80,11 @@ int bi_lease_grant(struct core *core, struct job *job, bide_buf *holder)
         job->flags |= JOB_STARTED;
 
     ext->token = bi_token_of(&core->tokens, core->next_token++);
-    if (holder != NULL)
-        bi_job_ext_set_text(core, &ext->holder, bide_buf_ref(holder));
+    assert(ext->holder == NULL);
+    if (holder != NULL) {
+        ext->holder = bide_buf_ref(holder);
+        core->memory += bide_buf_size(holder);
+    }
     count_up(&ext->counters.reserves);
     ext->lease_touches = 0;
 
