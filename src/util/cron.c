@@ -144,6 +144,12 @@ static int64_t first_day(const struct cron *cron, struct date date)
     return bi_calendar_days(date.year, date.month, __builtin_ctz(days));
 }
 
+bool bi_cron_has_days(const struct cron *cron)
+{
+    return cron->every_ms > 0 ||
+           first_day(cron, (struct date){.year = 1970, .month = 1, .day = 1}) != NO_READING;
+}
+
 /* ---- the time of day ---- */
 
 /* The smallest member of a set that is not below from; -1: none. */

@@ -35,8 +35,7 @@
  *            the caller may change it.
  *
  * Range      Moments lie behind 1970 and not behind BIDE_TIMESTAMP_MAX_MS.
- * Cost       No allocation. The search moves by months, and by the periods of the zone: at worst it
- *            visits all of the range, as for the 30th of February, which never occurs.
+ * Cost       No allocation. The search moves by months, and by the periods of the zone.
  */
 #ifndef BI_CRON_H
 #define BI_CRON_H
@@ -68,8 +67,12 @@ struct cron {
 };
 
 /* Parses an expression. BIDE_EINVAL with a message in error (BI_ERRMSG_SIZE bytes) that names the
- * field, the value, its position and what is allowed; *out is then unchanged. */
+ * field, the value, its position and what is allowed; *out is then unchanged. An expression that
+ * never occurs, as on the 30th of February, is not valid. */
 int bi_cron_parse(const char *text, size_t size, struct cron *out, char *error);
+
+/* Whether any day from 1970 to 2200 matches; true for every. */
+bool bi_cron_has_days(const struct cron *cron);
 
 /* The first moment after after_ms, both in milliseconds since 1970; BI_CRON_NEVER if there is none.
  * zone is not read for every. */

@@ -433,6 +433,10 @@ int bi_cron_parse(const char *text, size_t size, struct cron *out, char *error)
     struct cron cron = {.every_ms = 0};
     if (!parse(text, size, &cron, error))
         return BIDE_EINVAL;
+    if (!bi_cron_has_days(&cron)) {
+        bi_errmsg_set(error, "the expression never occurs: its months have no such day");
+        return BIDE_EINVAL;
+    }
     *out = cron;
     return 0;
 }

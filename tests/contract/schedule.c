@@ -254,6 +254,8 @@ static void invalid_schedules_are_rejected(void)
     bad = good;
     bad.when = "61 * * * *";
     REJECTED(bad, "61");
+    bad.when = "0 0 30 2 *";
+    REJECTED(bad, "never occurs");
     bad.when = NULL;
     REJECTED(bad, "when");
     bad = good;
