@@ -78,22 +78,6 @@ static json_t *write_double(struct encoder *encoder, const struct json_path *at,
     return check_allocated(encoder, json_real(value));
 }
 
-/* jansson checks, too, but does not tell invalid text from lack of memory. */
-static bool is_utf8(const char *text, size_t length)
-{
-    const unsigned char *at = (const unsigned char *)text;
-
-    while (length > 0) {
-        size_t size = bi_text_utf8_size(at, length);
-        if (size == 0)
-            return false;
-        at += size;
-        length -= size;
-    }
-
-    return true;
-}
-
 /* A string that the member points to, or a char array. */
 static json_t *write_text(struct encoder *encoder, const struct json_path *at,
                           const bide_field *field, const void *from)
@@ -111,7 +95,8 @@ static json_t *write_text(struct encoder *encoder, const struct json_path *at,
     size_t length = max == SIZE_MAX ? strlen(text) : strnlen(text, max);
     if (length == max)
         return REJECT(encoder, at, "the text does not end within its %zu bytes", max);
-    if (!is_utf8(text, length))
+    /* jansson checks, too, but does not tell invalid text from lack of memory. */
+    if (!bi_text_is_utf8(text, length))
         return REJECT(encoder, at, "the text is not UTF-8");
     return check_allocated(encoder, json_stringn_nocheck(text, length));
 }

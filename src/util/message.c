@@ -43,6 +43,16 @@ size_t bi_text_utf8_size(const unsigned char *text, size_t length)
     return bi_text_utf8_decode(text, length, &point);
 }
 
+bool bi_text_is_utf8(const void *text, size_t size)
+{
+    const unsigned char *at = text, *end = at + size;
+    size_t length = 1;
+
+    for (; at < end && length > 0; at += length)
+        length = bi_text_utf8_size(at, (size_t)(end - at));
+    return length > 0;
+}
+
 size_t bi_text_utf8_fit(const void *text, size_t size, size_t room)
 {
     const unsigned char *bytes = text;

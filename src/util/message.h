@@ -42,6 +42,7 @@ static inline int bi_error_set_code(char *error, int code)
 size_t bi_text_utf8_size(const unsigned char *text, size_t length);
 /* The same, with its code point; not valid if 0 is returned. */
 size_t bi_text_utf8_decode(const unsigned char *text, size_t length, uint32_t *point);
+bool bi_text_is_utf8(const void *text, size_t size);
 /* The bytes of a text that fit into the room, without a part of a character at the end. A text that
  * is not UTF-8 is truncated anywhere. */
 size_t bi_text_utf8_fit(const void *text, size_t size, size_t room);
