@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#define _GNU_SOURCE /* pthread_mutex_clocklock, pthread_timedjoin_np */
+#define _GNU_SOURCE /* pthread_mutex_clocklock, pthread_clockjoin_np */
 #include "util/thread.h"
 
 #include "util/clock.h"
@@ -40,17 +40,16 @@ bool bi_thread_start(pthread_t *thread, void *(*run)(void *), void *arg)
 
 bool bi_thread_join_within(pthread_t thread, int64_t us)
 {
-    /* pthread_timedjoin_np() takes a time of the wall clock. Thread sanitizers do not intercept
-     * pthread_clockjoin_np(). */
     struct timespec end;
+#ifdef TELL_SANITIZER
+    /* They do not intercept pthread_clockjoin_np(); this one takes a time of the wall clock. */
     clock_gettime(CLOCK_REALTIME, &end);
-    if (us > 0) {
-        end.tv_sec += (time_t)(us / 1000000);
-        end.tv_nsec += (long)(us % 1000000) * 1000;
-        end.tv_sec += end.tv_nsec / 1000000000;
-        end.tv_nsec %= 1000000000;
-    }
+    end.tv_sec += (time_t)(us / 1000000) + 1;
     return pthread_timedjoin_np(thread, NULL, &end) == 0;
+#else
+    bi_clock_mono_deadline(&end, us < 0 ? 0 : us);
+    return pthread_clockjoin_np(thread, NULL, CLOCK_MONOTONIC, &end) == 0;
+#endif
 }
 
 bool bi_thread_lock_within(pthread_mutex_t *lock, int64_t us)
