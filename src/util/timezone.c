@@ -320,24 +320,41 @@ int bi_timezone_find_local(const char *tz, const char *etc, char *name, char *er
 
 /* ---- open ---- */
 
-static int open_named(char *name, struct timezone_rules **out, char *error)
+int bi_timezone_check_name(const char *name, size_t size, char *error)
 {
+    char text[BI_TIMEZONE_NAME_SIZE], offset_name[BI_TIMEZONE_NAME_SIZE];
+    int offset_s;
+
+    if (size == 0 || size >= sizeof(text) || memchr(name, 0, size) != NULL) {
+        bi_errmsg_set(error, "the name of a time zone has 1 to %d bytes",
+                      BI_TIMEZONE_NAME_SIZE - 1);
+        return BIDE_EINVAL;
+    }
+    memcpy(text, name, size);
+    text[size] = 0;
+    if (text[0] != '+' && text[0] != '-') {
+        if (is_valid_name(text))
+            return 0;
+        bi_errmsg_set(error, "a time zone cannot have this name: write one as Europe/Berlin, or "
+                             "UTC, or an offset as +02:00");
+        return BIDE_EINVAL;
+    }
+    if (parse_offset(text, &offset_s, offset_name))
+        return 0;
+    bi_errmsg_set(error, "this is not an offset from UTC: write one from -14:00 to +14:00");
+    return BIDE_EINVAL;
+}
+
+/* The name is valid. */
+static int open_named(const char *name, struct timezone_rules **out, char *error)
+{
+    char offset_name[BI_TIMEZONE_NAME_SIZE];
     int offset_s;
     if (is_utc(name))
         return make_fixed(0, "UTC", out, error);
-    if (parse_offset(name, &offset_s, name))
-        return make_fixed(offset_s, name, out, error);
-    if (name[0] == '+' || name[0] == '-') {
-        bi_errmsg_set(error, "this is not an offset from UTC: write one from -14:00 to +14:00");
-        return BIDE_EINVAL;
-    }
-    if (is_valid_name(name))
-        return open_file(name, out, error);
-
-    bi_errmsg_set(error,
-                  "a time zone cannot have this name: write one as Europe/Berlin, or UTC, or "
-                  "an offset as +02:00");
-    return BIDE_EINVAL;
+    if (parse_offset(name, &offset_s, offset_name))
+        return make_fixed(offset_s, offset_name, out, error);
+    return open_file(name, out, error);
 }
 
 static int open_local(struct timezone_rules **out, char *error)
@@ -354,12 +371,10 @@ int bi_timezone_open(const char *name, size_t size, struct timezone_rules **out,
     char text[BI_TIMEZONE_NAME_SIZE];
     if (size == 0)
         return open_local(out, error);
+    int code = bi_timezone_check_name(name, size, error);
+    if (code != 0)
+        return code;
 
-    if (size >= sizeof(text) || memchr(name, 0, size) != NULL) {
-        bi_errmsg_set(error, "the name of a time zone has 1 to %d bytes",
-                      BI_TIMEZONE_NAME_SIZE - 1);
-        return BIDE_EINVAL;
-    }
     memcpy(text, name, size);
     text[size] = 0;
     /* The database has a link of this name to the zone of the machine, which is another one

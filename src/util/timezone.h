@@ -31,6 +31,9 @@
 
 struct timezone_rules; /* timezone_file.h */
 
+/* Whether a zone could have this name. The database is not read. BIDE_EINVAL. */
+int bi_timezone_check_name(const char *name, size_t size, char *error);
+
 /*
  * Opens a zone. With size 0 (name may be NULL), or "localtime", it is the zone of this machine, as
  * bi_timezone_find_local() determines it. BIDE_EINVAL: the name is not that of a zone; BIDE_EIO:
