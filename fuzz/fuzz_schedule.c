@@ -61,7 +61,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
 
     encode_again(schedule);
-    if (bi_schedule_compile(schedule, error) == BIDE_OK) {
+    if (bi_schedule_open_zone(schedule, error) == BIDE_OK) {
         int64_t now = schedule->def.last_at_ms + 86400000;
         for (int i = 0; i < 3; i++)
             plan(schedule, now += 1000);

@@ -10,7 +10,7 @@
  *     bide_schedule_set(queue, &report, NULL);
  *
  *     bide_scheduler *scheduler; // in any number of processes
- *     bide_scheduler_start(queue, &scheduler);
+ *     bide_scheduler_start(queue, NULL, &scheduler);
  *
  * At each moment of a schedule a scheduler puts one job. Any number of schedulers may run on a
  * queue: each moment has exactly one job, also if schedulers or the queue are killed at any time.
@@ -81,16 +81,17 @@ typedef struct bide_schedule {
     const char *zone;  /* "Europe/Berlin"; default: the zone of the machine that sets it */
     const char *topic; /* of the jobs */
     bide_slice body;   /* of the jobs */
-    /* Of the jobs; NULL: the defaults. delay_ms counts from the moment. With a key, which requires
-     * an overlap policy, the jobs have this key instead of one with the name and the moment.
-     * run_at_ms and expires_at_ms must be 0. */
+    /* Of the jobs; NULL: the defaults, as of a put. delay_ms counts from the moment. With a key,
+     * which requires an overlap policy, the jobs have this key instead of one with the name and the
+     * moment. conflict, run_at_ms and expires_at_ms must be 0. */
     const bide_put_options *options;
-    int64_t expires_in_ms; /* a job expires so long after it was due; 0: never */
-    int64_t jitter_ms;     /* delays each job by 0 to jitter_ms, a function of name and moment */
-    int64_t start_at_ms;   /* the first possible moment, and the phase of "every"; 0: any */
-    int64_t end_at_ms;     /* moments lie before it; 0: no end */
-    int64_t grace_ms;      /* of BIDE_MISFIRE_SKIP; 0: 1 minute */
-    uint32_t misfire_max;  /* of BIDE_MISFIRE_ALL; 0: 100 */
+    /* A job expires so long after it was due; 0: the default of its topic; BIDE_NO_DEFAULT: never. */
+    int64_t expires_in_ms;
+    int64_t jitter_ms;    /* delays each job by 0 to jitter_ms, a function of name and moment */
+    int64_t start_at_ms;  /* the first possible moment, and the phase of "every"; 0: any */
+    int64_t end_at_ms;    /* moments lie before it; 0: no end */
+    int64_t grace_ms;     /* of BIDE_MISFIRE_SKIP; 0: 1 minute */
+    uint32_t misfire_max; /* of BIDE_MISFIRE_ALL; 0: 100 */
     bide_misfire misfire;
     bide_overlap overlap;
     bide_schedule_state state; /* set: BIDE_SCHEDULE_PAUSED to pause it */
@@ -141,8 +142,9 @@ BIDE_API int bide_schedule_pause(bide *queue, const char *name);
 BIDE_API int bide_schedule_resume(bide *queue, const char *name);
 
 /* Puts a job now, as if this were a moment, also if the schedule is paused or has ended, and
- * whatever its overlap policy. The next moment stays. id may be NULL. BIDE_NOT_FOUND; BIDE_EXISTS
- * with the id of the holder: a job holds the key of the schedule; the codes of a put. */
+ * whatever its overlap policy. The next moment stays, and has a job of its own, also if it is due in
+ * this millisecond. id may be NULL. BIDE_NOT_FOUND; BIDE_EXISTS with the id of the holder: a job
+ * holds the key of the schedule; the codes of a put. */
 BIDE_API int bide_schedule_run(bide *queue, const char *name, uint64_t *id);
 
 /* The next moments after after_ms, without a queue: when, zone, start and end are used. Fewer than
@@ -155,15 +157,34 @@ BIDE_API int bide_schedule_next(const bide_schedule *schedule, int64_t after_ms,
 
 typedef struct bide_scheduler bide_scheduler;
 
+/* Begin with BIDE_SCHEDULER_OPTIONS_INIT, in which 0 and NULL mean the default. */
+typedef struct bide_scheduler_options {
+    size_t size; /* sizeof(bide_scheduler_options), set by the INIT macro */
+    /* The holder of a schedule while it has its turn, also in the history of its failures; copied,
+     * at most BIDE_HOLDER_MAX bytes. NULL: the host and the pid. */
+    const char *name;
+    int64_t stop_timeout_ms; /* how long a stop may take: 30 s; BIDE_FOREVER */
+} bide_scheduler_options;
+
+#define BIDE_SCHEDULER_OPTIONS_INIT             \
+    {                                           \
+        sizeof(bide_scheduler_options), NULL, 0 \
+    }
+
 /*
- * Starts a thread that puts the jobs of all schedules of the queue. It sleeps while nothing is due.
- * When the queue is unavailable it tries again, after 50 ms to 5 s. bide_close() fails with
- * BIDE_EBUSY while the queue has schedulers; bide_shutdown() ends the thread.
+ * Starts a thread that puts the jobs of all schedules of the queue; options may be NULL. It sleeps
+ * while nothing is due. When the queue is unavailable it tries again, after 50 ms to 5 s.
+ * bide_close() fails with BIDE_EBUSY while the queue has schedulers; bide_shutdown() ends the thread.
  * BIDE_ENOTSUP; BIDE_ESYSTEM.
  */
-BIDE_API int bide_scheduler_start(bide *queue, bide_scheduler **out);
+BIDE_API int bide_scheduler_start(bide *queue, const bide_scheduler_options *options,
+                                  bide_scheduler **out);
 
-/* Ends the thread and frees the scheduler. What it has begun it completes. NULL is allowed. */
+/*
+ * Ends the thread and frees the scheduler. What it has begun it completes. NULL is allowed.
+ * BIDE_TIMED_OUT: the thread waits for a queue that does not answer, and stop_timeout_ms has passed.
+ * It begins nothing more, but the scheduler is not freed: stop it again before bide_close().
+ */
 BIDE_API int bide_scheduler_stop(bide_scheduler *scheduler);
 
 #ifdef __cplusplus

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * enum_names - the names and texts of codes, states, events, failures, limits and phases.
+ * enum_names - the names and texts of codes, states, events, failures, limits, phases and of the
+ * policies of schedules.
  */
 #include <bide/bide.h>
+#include <bide/schedule.h>
 
 #include <stddef.h>
 
@@ -75,4 +77,22 @@ const char *bide_phase_name(bide_phase phase)
 {
     static const char *const names[] = {"counting", "loading", "ordering", "recovered"};
     return (unsigned)phase < sizeof(names) / sizeof(names[0]) ? names[phase] : "?";
+}
+
+const char *bide_schedule_state_name(bide_schedule_state state)
+{
+    static const char *const names[] = {"active", "paused", "ended", "damaged"};
+    return (unsigned)state < sizeof(names) / sizeof(names[0]) ? names[state] : "?";
+}
+
+const char *bide_misfire_name(bide_misfire misfire)
+{
+    static const char *const names[] = {"once", "skip", "all"};
+    return (unsigned)misfire < sizeof(names) / sizeof(names[0]) ? names[misfire] : "?";
+}
+
+const char *bide_overlap_name(bide_overlap overlap)
+{
+    static const char *const names[] = {"allow", "skip", "replace"};
+    return (unsigned)overlap < sizeof(names) / sizeof(names[0]) ? names[overlap] : "?";
 }

@@ -23,19 +23,11 @@ static int fail(const char *call, int code, const char *error)
     return bi_last_error_set(code, "%s: %s", call, error);
 }
 
-static int check_name(const char *call, const char *name)
-{
-    if (name != NULL && bi_schedule_name_valid(name, strlen(name)))
-        return BIDE_OK;
-    return bi_last_error_set(BIDE_EINVAL, "%s: \"%.60s\" is not the name of a schedule", call,
-                             name == NULL ? "" : name);
-}
-
-/* Runs a call to its end. A schedule that it returns goes to *out, which may be NULL, as may id. */
+/* Runs a call to its end, with cancellation disabled. A schedule that it returns goes to *out, which
+ * may be NULL, as may id. */
 static int run(bide *queue, const char *call_name, enum schedule_call_kind kind, const char *name,
                struct schedule *wanted, bide_schedule **out, uint64_t *id)
 {
-    BI_NO_CANCEL;
     struct schedule_call call;
     bide_op op;
     memset(&op, 0, sizeof(op));
@@ -66,12 +58,13 @@ static int run(bide *queue, const char *call_name, enum schedule_call_kind kind,
 
 int bide_schedule_set(bide *queue, const bide_schedule *schedule, bide_schedule **out)
 {
+    BI_NO_CANCEL;
     struct schedule *wanted = NULL;
     char error[BI_ERRMSG_SIZE] = "schedule is NULL";
 
     int code = schedule == NULL ? BIDE_EINVAL : bi_schedule_copy(schedule, &wanted, error);
     if (code == BIDE_OK)
-        code = bi_schedule_compile(wanted, error);
+        code = bi_schedule_open_zone(wanted, error);
     if (code != BIDE_OK) {
         bi_schedule_free(wanted);
         return fail("schedule_set", code, error);
@@ -79,30 +72,42 @@ int bide_schedule_set(bide *queue, const bide_schedule *schedule, bide_schedule 
     return run(queue, "schedule_set", BI_SCHEDULE_SET, NULL, wanted, out, NULL);
 }
 
-int bide_schedule_get(bide *queue, const char *name, bide_schedule **out)
+/* The same for a call that names a schedule. */
+static int run_named(bide *queue, const char *call_name, enum schedule_call_kind kind,
+                     const char *name, bide_schedule **out, uint64_t *id)
 {
-    int code = out == NULL ? bi_last_error_set(BIDE_EINVAL, "schedule_get: out is NULL")
-                           : check_name("schedule_get", name);
-    return code != BIDE_OK ? code
-                           : run(queue, "schedule_get", BI_SCHEDULE_GET, name, NULL, out, NULL);
+    BI_NO_CANCEL;
+    if (name == NULL || !bi_schedule_name_valid(name, strlen(name)))
+        return bi_last_error_set(BIDE_EINVAL, "%s: \"%.60s\" is not the name of a schedule",
+                                 call_name, name == NULL ? "" : name);
+    return run(queue, call_name, kind, name, NULL, out, id);
 }
 
-#define CHANGE(call, kind)                                                               \
-    int bide_##call(bide *queue, const char *name)                                       \
-    {                                                                                    \
-        int code = check_name(#call, name);                                              \
-        return code != BIDE_OK ? code : run(queue, #call, kind, name, NULL, NULL, NULL); \
-    }
+int bide_schedule_get(bide *queue, const char *name, bide_schedule **out)
+{
+    if (out == NULL)
+        return bi_last_error_set(BIDE_EINVAL, "schedule_get: out is NULL");
+    return run_named(queue, "schedule_get", BI_SCHEDULE_GET, name, out, NULL);
+}
 
-CHANGE(schedule_remove, BI_SCHEDULE_REMOVE)
-CHANGE(schedule_pause, BI_SCHEDULE_PAUSE)
-CHANGE(schedule_resume, BI_SCHEDULE_RESUME)
+int bide_schedule_remove(bide *queue, const char *name)
+{
+    return run_named(queue, "schedule_remove", BI_SCHEDULE_REMOVE, name, NULL, NULL);
+}
+
+int bide_schedule_pause(bide *queue, const char *name)
+{
+    return run_named(queue, "schedule_pause", BI_SCHEDULE_PAUSE, name, NULL, NULL);
+}
+
+int bide_schedule_resume(bide *queue, const char *name)
+{
+    return run_named(queue, "schedule_resume", BI_SCHEDULE_RESUME, name, NULL, NULL);
+}
 
 int bide_schedule_run(bide *queue, const char *name, uint64_t *id)
 {
-    int code = check_name("schedule_run", name);
-    return code != BIDE_OK ? code
-                           : run(queue, "schedule_run", BI_SCHEDULE_RUN, name, NULL, NULL, id);
+    return run_named(queue, "schedule_run", BI_SCHEDULE_RUN, name, NULL, id);
 }
 
 void bide_schedule_free(bide_schedule *schedule)
@@ -134,6 +139,7 @@ static int take_page(const bide_job *jobs, size_t count, bide_schedule **schedul
 int bide_schedule_list(bide *queue, char *cursor, bide_schedule **schedules, size_t max,
                        size_t *count)
 {
+    BI_NO_CANCEL;
     if (cursor == NULL || schedules == NULL || count == NULL || max == 0 || max > BIDE_BATCH_JOBS)
         return bi_last_error_set(BIDE_EINVAL, "schedule_list: NULL, or not 1 to %d schedules",
                                  BIDE_BATCH_JOBS);
@@ -160,39 +166,37 @@ int bide_schedule_list(bide *queue, char *cursor, bide_schedule **schedules, siz
 
 /* ---- next ---- */
 
+/* The definition of a struct of which only the moments matter. */
+static int copy_moments(const bide_schedule *schedule, struct schedule **out, char *error)
+{
+    bide_schedule given = BIDE_SCHEDULE_INIT;
+    int code = bi_sized_struct_copy(&given, schedule, "BIDE_SCHEDULE_INIT", error);
+    given.name = given.topic = "x";
+    given.options = NULL;
+    given.body = (bide_slice){NULL, 0};
+    return code == BIDE_OK ? bi_schedule_copy(&given, out, error) : code;
+}
+
 int bide_schedule_next(const bide_schedule *schedule, int64_t after_ms, int64_t *moments,
                        size_t max, size_t *count, char *zone)
 {
+    BI_NO_CANCEL;
     struct schedule *copy = NULL;
-    bide_schedule given = BIDE_SCHEDULE_INIT;
     char error[BI_ERRMSG_SIZE] = "NULL, or not 1 to 10,000 moments";
 
     bi_last_error_clear();
     int code = schedule == NULL || moments == NULL || count == NULL || max == 0 ||
                        max > BIDE_SCHEDULE_MOMENTS_MAX
                    ? BIDE_EINVAL
-                   : bi_sized_struct_copy(&given, schedule, "BIDE_SCHEDULE_INIT", error);
-    /* Only the moments matter here. */
-    given.name = given.topic = "x";
-    given.options = NULL;
-    given.body = (bide_slice){NULL, 0};
+                   : copy_moments(schedule, &copy, error);
     if (code == BIDE_OK)
-        code = bi_schedule_copy(&given, &copy, error);
-    if (code == BIDE_OK)
-        code = bi_schedule_compile(copy, error);
+        code = bi_schedule_open_zone(copy, error);
     if (code != BIDE_OK) {
         bi_schedule_free(copy);
         return fail("schedule_next", code, error);
     }
 
-    size_t found = 0;
-    for (int64_t at = after_ms; found < max; found++) {
-        at = bi_schedule_first(copy, at);
-        if (at == BI_CRON_NEVER)
-            break;
-        moments[found] = at;
-    }
-    *count = found;
+    *count = bi_schedule_moments(copy, bi_schedule_first(copy, after_ms), INT64_MAX, moments, max);
     if (zone != NULL)
         snprintf(zone, BI_TIMEZONE_NAME_SIZE, "%s",
                  copy->def.zone == NULL ? "UTC" : copy->def.zone);
@@ -202,121 +206,64 @@ int bide_schedule_next(const bide_schedule *schedule, int64_t after_ms, int64_t 
 
 #else /* without JSON */
 
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+
 static int no_json(void)
 {
     return bi_last_error_set(BIDE_ENOTSUP, "this bide was built without JSON (libjansson-dev), "
                                            "which schedules need");
 }
 
-int bide_schedule_set(bide *queue, const bide_schedule *schedule, bide_schedule **out)
-{
-    (void)queue, (void)schedule, (void)out;
-    return no_json();
-}
+#define WITHOUT_JSON(name, ...) \
+    int name(__VA_ARGS__)       \
+    {                           \
+        return no_json();       \
+    }
 
-int bide_schedule_get(bide *queue, const char *name, bide_schedule **out)
-{
-    (void)queue, (void)name, (void)out;
-    return no_json();
-}
+WITHOUT_JSON(bide_schedule_set, bide *queue, const bide_schedule *schedule, bide_schedule **out)
+WITHOUT_JSON(bide_schedule_get, bide *queue, const char *name, bide_schedule **out)
+WITHOUT_JSON(bide_schedule_list, bide *queue, char *cursor, bide_schedule **schedules, size_t max,
+             size_t *count)
+WITHOUT_JSON(bide_schedule_remove, bide *queue, const char *name)
+WITHOUT_JSON(bide_schedule_pause, bide *queue, const char *name)
+WITHOUT_JSON(bide_schedule_resume, bide *queue, const char *name)
+WITHOUT_JSON(bide_schedule_run, bide *queue, const char *name, uint64_t *id)
+WITHOUT_JSON(bide_schedule_next, const bide_schedule *schedule, int64_t after_ms, int64_t *moments,
+             size_t max, size_t *count, char *zone)
+WITHOUT_JSON(bi_scheduler_start, bide *queue, const bide_scheduler_options *options, bool patient,
+             bide_scheduler **out)
+
+/* There are no schedules and no schedulers. */
 
 void bide_schedule_free(bide_schedule *schedule)
 {
-    (void)schedule;
-}
-
-int bide_schedule_list(bide *queue, char *cursor, bide_schedule **schedules, size_t max,
-                       size_t *count)
-{
-    (void)queue, (void)cursor, (void)schedules, (void)max, (void)count;
-    return no_json();
-}
-
-int bide_schedule_remove(bide *queue, const char *name)
-{
-    (void)queue, (void)name;
-    return no_json();
-}
-
-int bide_schedule_pause(bide *queue, const char *name)
-{
-    (void)queue, (void)name;
-    return no_json();
-}
-
-int bide_schedule_resume(bide *queue, const char *name)
-{
-    (void)queue, (void)name;
-    return no_json();
-}
-
-int bide_schedule_run(bide *queue, const char *name, uint64_t *id)
-{
-    (void)queue, (void)name, (void)id;
-    return no_json();
-}
-
-int bide_schedule_next(const bide_schedule *schedule, int64_t after_ms, int64_t *moments,
-                       size_t max, size_t *count, char *zone)
-{
-    (void)schedule, (void)after_ms, (void)moments, (void)max, (void)count, (void)zone;
-    return no_json();
-}
-
-const char *bide_schedule_state_name(bide_schedule_state state)
-{
-    (void)state;
-    return "?";
-}
-
-const char *bide_misfire_name(bide_misfire misfire)
-{
-    (void)misfire;
-    return "?";
-}
-
-const char *bide_overlap_name(bide_overlap overlap)
-{
-    (void)overlap;
-    return "?";
-}
-
-int bi_scheduler_start(bide *queue, bool patient, bide_scheduler **out)
-{
-    (void)queue, (void)patient, (void)out;
-    return no_json();
 }
 
 void bi_scheduler_notice(bide_scheduler *scheduler)
 {
-    (void)scheduler;
 }
 
 void bi_scheduler_quit(bide_scheduler *scheduler)
 {
-    (void)scheduler;
 }
 
 bool bi_scheduler_join(bide_scheduler *scheduler, int64_t us)
 {
-    (void)scheduler, (void)us;
     return true;
 }
 
 void bi_scheduler_abandon(bide_scheduler *scheduler)
 {
-    (void)scheduler;
 }
 
 int bide_scheduler_stop(bide_scheduler *scheduler)
 {
-    (void)scheduler;
     return BIDE_OK;
 }
 
 #endif
 
-int bide_scheduler_start(bide *queue, bide_scheduler **out)
+int bide_scheduler_start(bide *queue, const bide_scheduler_options *options, bide_scheduler **out)
 {
-    return bi_scheduler_start(queue, false, out);
+    return bi_scheduler_start(queue, options, false, out);
 }

@@ -29,18 +29,17 @@ struct schedule {
     json_t *json;
     void *body, *key; /* if they are base64 in JSON */
     char problem[BIDE_ERROR_SIZE];
-    /* Set by bi_schedule_compile(): */
     struct cron cron;
-    struct timezone_rules *zone;
-    bool no_zone; /* it has failed because of the zone */
+    struct timezone_rules *zone; /* NULL before bi_schedule_open_zone() */
 };
 
 /* ---- schedule_json.c ---- */
 
 /* Functions that fail return a code and a message in error (BI_ERRMSG_SIZE bytes). */
 
-/* Decodes and checks a definition. Members that the library adds are allowed. With now_ms other than
- * 0 times may also be texts: "ttr":"5m", "start_at":"tomorrow 9:00". BIDE_EINVAL, BIDE_ENOMEM. */
+/* Decodes and checks a definition; only whether its zone exists is left open. Members that the
+ * library adds are allowed. With now_ms other than 0 times may also be texts: "ttr":"5m",
+ * "start_at":"tomorrow 9:00", in the zone of the definition. BIDE_EINVAL, BIDE_ENOMEM. */
 int bi_schedule_decode(const char *text, size_t size, int64_t now_ms, struct schedule **out,
                        char *error);
 /* The same for a struct of the caller. */
@@ -51,6 +50,15 @@ void bi_schedule_free(struct schedule *schedule);
  * that the job itself does not have, else all. NULL: out of memory. */
 enum schedule_form { BI_SCHEDULE_DEFINITION, BI_SCHEDULE_STORED, BI_SCHEDULE_FULL };
 json_t *bi_schedule_encode(const bide_schedule *schedule, enum schedule_form form);
+
+/* Its stored form. The size depends on the definition only, so that a schedule that was accepted
+ * never becomes too large for a queue when its moments and counts change. NULL: out of memory. */
+char *bi_schedule_format_stored(const bide_schedule *schedule);
+
+/* Parses a point in time in a zone; NULL: that of the process. what begins the message: "--start".
+ * BIDE_EINVAL; the codes of bi_timezone_open(). */
+int bi_schedule_parse_moment(const char *what, const char *text, const char *zone, int64_t now_ms,
+                             int64_t *at_ms, char *error);
 
 bool bi_schedule_name_valid(const char *name, size_t size);
 
@@ -63,12 +71,25 @@ int bi_schedule_of_job(const bide_job *job, struct schedule **out, char *error);
 /* Jobs that one step puts for a schedule at most. */
 #define BI_SCHEDULE_STEP_MAX 100
 
-/* Parses when, and opens the zone; without a name that of the machine, which becomes the zone of the
- * schedule. BIDE_EINVAL: the expression or the name of the zone is invalid; BIDE_EIO, BIDE_ENOMEM. */
-int bi_schedule_compile(struct schedule *schedule, char *error);
+/* Opens the zone; without a name that of the machine, which becomes the zone of the schedule, if it
+ * needs one. BIDE_EINVAL: there is no such zone; BIDE_EIO, BIDE_ENOMEM. */
+int bi_schedule_open_zone(struct schedule *schedule, char *error);
 
-/* The first moment after a time; BI_CRON_NEVER. The schedule is compiled. */
+/* Whether its moments depend on the zone, which must be open then for all that computes them. */
+static inline bool bi_schedule_needs_zone(const struct schedule *schedule)
+{
+    return schedule->cron.every_ms == 0;
+}
+
+/* The first moment after a time; BI_CRON_NEVER. */
 int64_t bi_schedule_first(const struct schedule *schedule, int64_t after_ms);
+
+/* Moments in order, from one of them to the last time, at most max; returns their number. */
+size_t bi_schedule_moments(const struct schedule *schedule, int64_t from, int64_t last,
+                           int64_t *moments, size_t max);
+
+/* The first time from at_ms on that cannot be a moment. */
+int64_t bi_schedule_between(const struct schedule *schedule, int64_t at_ms);
 
 struct schedule_plan {
     int64_t moments[BI_SCHEDULE_STEP_MAX]; /* those that get a job now, in order */
@@ -76,7 +97,7 @@ struct schedule_plan {
     int64_t next_ms; /* when the schedule has its next turn; BI_CRON_NEVER */
 };
 
-/* What is to be done at this time of the queue's clock. The schedule is compiled. */
+/* What is to be done at this time of the queue's clock. */
 void bi_schedule_plan(const struct schedule *schedule, int64_t now_ms, struct schedule_plan *plan);
 
 /* Records that the jobs of a plan are put. */
@@ -89,14 +110,15 @@ void bi_schedule_inherit(struct schedule *schedule, const struct schedule *old, 
 struct schedule_put {
     bide_put_options options;
     char key[BIDE_KEY_MAX];
+    char *text; /* the body of a successor; owned by the caller, who frees it */
 };
 
 /* The job for a moment. It borrows from schedule and put. */
 void bi_schedule_describe(const struct schedule *schedule, int64_t moment_ms, int64_t now_ms,
                           struct schedule_put *put, bide_put_item *item);
-/* The job of the schedule itself; text is its stored form. */
-void bi_schedule_describe_self(const struct schedule *schedule, const char *text,
-                               struct schedule_put *put, bide_put_item *item);
+/* The job of the schedule itself. False: out of memory. */
+bool bi_schedule_describe_self(const struct schedule *schedule, struct schedule_put *put,
+                               bide_put_item *item);
 
 /* The key that the last job of the schedule has; empty: none that matters. room: BIDE_KEY_MAX. */
 bide_slice bi_schedule_last_key(const struct schedule *schedule, char *room);
@@ -130,7 +152,6 @@ struct schedule_call {
     int stage;
     unsigned tries;
     bool unknown; /* an earlier try has got no reply */
-    char *text;
     bide_put_item items[2];
     struct schedule_put puts[2];
     /* The result: */
@@ -140,7 +161,7 @@ struct schedule_call {
     uint64_t id;             /* run */
 };
 
-/* name: of another kind than set. wanted: compiled; the call takes it over. */
+/* name: of another kind than set. wanted: with an open zone; the call takes it over. */
 void bi_schedule_call_begin(struct schedule_call *call, enum schedule_call_kind kind,
                             const char *name, struct schedule *wanted, bide_op *op);
 /* True: run the op. False: the call has ended. */

@@ -74,14 +74,8 @@ static bool begin_wait(struct schedule_call *call, bide_op *op)
 
 static bool describe_self(struct schedule_call *call, const struct schedule *schedule)
 {
-    json_t *object = bi_schedule_encode(&schedule->def, BI_SCHEDULE_STORED);
-    free(call->text);
-    call->text = object == NULL ? NULL : json_dumps(object, JSON_COMPACT);
-    json_decref(object);
-    if (call->text == NULL)
-        return end(call, BIDE_ENOMEM, "out of memory");
-    bi_schedule_describe_self(schedule, call->text, &call->puts[0], &call->items[0]);
-    return true;
+    return bi_schedule_describe_self(schedule, &call->puts[0], &call->items[0]) ||
+           end(call, BIDE_ENOMEM, "out of memory");
 }
 
 /* Replaces the job that was found by a schedule, and puts the second item, if there is one. */
@@ -141,7 +135,8 @@ static bool set(struct schedule_call *call, bide_op *op)
 {
     call->wanted->def.state = call->state;
     bi_schedule_inherit(call->wanted, call->found, queue_time(call));
-    if (!is_stored(call->wanted, call->found))
+    /* The same definition again is the way to run one at once whose problem is solved. */
+    if (call->found->def.problem != NULL || !is_stored(call->wanted, call->found))
         return begin_step(call, call->wanted, 1, op);
     return succeed(call, &call->found);
 }
@@ -163,7 +158,8 @@ static bool resume(struct schedule_call *call, bide_op *op)
     if (def->state != BIDE_SCHEDULE_PAUSED)
         return succeed(call, &call->found);
 
-    int code = bi_schedule_compile(call->found, error);
+    int code =
+        bi_schedule_needs_zone(call->found) ? bi_schedule_open_zone(call->found, error) : BIDE_OK;
     if (code != BIDE_OK)
         return end(call, code, "%s", error);
     struct schedule_plan plan = {.next_ms = bi_schedule_first(call->found, queue_time(call))};
@@ -176,8 +172,11 @@ static bool run(struct schedule_call *call, bide_op *op)
 {
     struct schedule *schedule = call->found;
     int64_t now = queue_time(call);
+    /* The job has a moment of its own, which is not that of an earlier job, and not one that a
+     * scheduler will serve: their jobs would have the same key. */
     if (now <= schedule->def.last_at_ms)
-        now = schedule->def.last_at_ms + 1; /* each job has a moment of its own */
+        now = schedule->def.last_at_ms + 1;
+    now = bi_schedule_between(schedule, now);
 
     bi_schedule_describe(schedule, now, now, &call->puts[1], &call->items[1]);
     call->puts[1].options.conflict = BIDE_REJECT;
@@ -236,8 +235,10 @@ static bool after_put(struct schedule_call *call, bide_op *op)
 static bool after_step(struct schedule_call *call, bide_op *op)
 {
     bool is_put = op->kind == BIDE_OP_FINISH_AND_PUT;
-    /* The second item is the job of run, whose key is held. */
-    bool exists = is_put && op->status == BIDE_EXISTS && op->error_item == 2;
+    /* The second item is the job of run. If a schedule has a key, a job may hold it; the key of a
+     * moment is held if there was another run in the same millisecond. */
+    bool exists = is_put && op->status == BIDE_EXISTS && op->error_item == 2 &&
+                  call->found->options.key.size > 0;
 
     if (op->status == BIDE_RESERVED)
         return begin_wait(call, op);
@@ -303,5 +304,5 @@ void bi_schedule_call_done(struct schedule_call *call)
     bi_schedule_free(call->wanted);
     bi_schedule_free(call->found);
     bi_schedule_free(call->result);
-    free(call->text);
+    free(call->puts[0].text);
 }

@@ -13,29 +13,7 @@
 
 BI_SIZED_STRUCT_ENDS_WITH(bide_schedule, problem);
 
-/* ---- names of values ---- */
-
-static const char *const misfires[] = {"once", "skip", "all"};
-static const char *const overlaps[] = {"allow", "skip", "replace"};
-static const char *const states[] = {"active", "paused", "ended", "damaged"};
-
-#define COUNT(names)            (sizeof(names) / sizeof((names)[0]))
-#define NAME_OF(names, number_) ((unsigned)(number_) < COUNT(names) ? (names)[number_] : "?")
-
-const char *bide_schedule_state_name(bide_schedule_state state)
-{
-    return NAME_OF(states, state);
-}
-
-const char *bide_misfire_name(bide_misfire misfire)
-{
-    return NAME_OF(misfires, misfire);
-}
-
-const char *bide_overlap_name(bide_overlap overlap)
-{
-    return NAME_OF(overlaps, overlap);
-}
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 /* ---- the table ---- */
 
@@ -46,7 +24,9 @@ enum kind {
     DURATION, /* a number; also a text under the name without _ms */
     MOMENT,   /* the same: a timestamp */
     FLAG,
-    WORD, /* one of names, as an enum */
+    STATE, /* an enum, as its name; and so are the next two */
+    MISFIRE,
+    OVERLAP,
 };
 
 struct field {
@@ -56,18 +36,21 @@ struct field {
     bool option;             /* a member of bide_put_options */
     size_t offset, size;
     int64_t min, max, absent;
-    const char *const *names;
-    size_t name_count;
+    /* The policy of the topic may have a default for it: the number that means "none" excludes it,
+     * and the member is BIDE_NO_DEFAULT. */
+    bool has_default;
 };
 
 #define DEF(member) false, offsetof(bide_schedule, member), sizeof(((bide_schedule *)0)->member)
 #define OPTION(member) \
     true, offsetof(bide_put_options, member), sizeof(((bide_put_options *)0)->member)
-#define NO_LIMITS    0, 0, 0, NULL, 0
-#define RANGE_TIME   0, BIDE_TIME_MAX_MS, 0, NULL, 0
-#define RANGE_MOMENT 0, BIDE_TIMESTAMP_MAX_MS, 0, NULL, 0
+#define NUMBERS(min, max) min, max, 0, false
+#define NO_LIMITS         NUMBERS(0, 0)
+#define RANGE_TIME        NUMBERS(0, BIDE_TIME_MAX_MS)
+#define RANGE_MOMENT      NUMBERS(0, BIDE_TIMESTAMP_MAX_MS)
+#define RANGE_DEFAULT     0, BIDE_TIME_MAX_MS, 0, true
 
-/* The options that each field of a job adds. An absolute expiry is rejected by check_options(). */
+/* The options that each field of a job adds. */
 #define KIND_RETRIES    NUMBER
 #define KIND_COUNT      NUMBER
 #define KIND_DURATION   DURATION
@@ -79,9 +62,13 @@ struct field {
 #define EXT_FIELD(kind, name)                                                                   \
     BI_JOB_IF_PUT_##kind({BI_JOB_NAME(kind, name), KIND_##kind, BI_SCHEDULE_DEFINITION,         \
                           OPTION(BI_JOB_MEMBER_##kind(name)), LIMIT_##kind, BI_JOB_NONE_##kind, \
-                          NULL, 0}, )
+                          true}, )
 
 #define D BI_SCHEDULE_DEFINITION
+
+/* Every member of bide_put_options has a row, or is rejected by check_options(). The option of a
+ * newer version would be dropped silently. */
+BI_SIZED_STRUCT_ENDS_WITH(bide_put_options, fallbacks);
 
 static const struct field fields[] = {
     {"name", TEXT, D, DEF(name), NO_LIMITS},
@@ -89,24 +76,26 @@ static const struct field fields[] = {
     {"zone", TEXT, D, DEF(zone), NO_LIMITS},
     {"topic", TEXT, D, DEF(topic), NO_LIMITS},
     {"body", BYTES, D, DEF(body), NO_LIMITS},
-    {"priority", NUMBER, D, OPTION(priority), 0, UINT32_MAX, BIDE_DEFAULT_PRIORITY, NULL, 0},
+    {"priority", NUMBER, D, OPTION(priority), 0, UINT32_MAX, BIDE_DEFAULT_PRIORITY, false},
     {"delay_ms", DURATION, D, OPTION(delay_ms), RANGE_TIME},
-    {"ttr_ms", DURATION, D, OPTION(ttr_ms), RANGE_TIME},
+    {"ttr_ms", DURATION, D, OPTION(ttr_ms), RANGE_DEFAULT},
     {"key", BYTES, D, OPTION(key), NO_LIMITS},
     {"key_hold_retained", FLAG, D, OPTION(key_hold_retained), NO_LIMITS},
-    BI_JOB_EXT(EXT_FIELD){"expires_in_ms", DURATION, D, DEF(expires_in_ms), RANGE_TIME},
+    BI_JOB_EXT(EXT_FIELD){"fallbacks", NUMBER, D, OPTION(fallbacks),
+                          NUMBERS(0, BIDE_FALLBACK_RETRIES)},
+    {"expires_in_ms", DURATION, D, DEF(expires_in_ms), RANGE_DEFAULT},
     {"jitter_ms", DURATION, D, DEF(jitter_ms), RANGE_TIME},
     {"start_at_ms", MOMENT, D, DEF(start_at_ms), RANGE_MOMENT},
     {"end_at_ms", MOMENT, D, DEF(end_at_ms), RANGE_MOMENT},
-    {"misfire", WORD, D, DEF(misfire), 0, 0, 0, misfires, COUNT(misfires)},
-    {"misfire_max", NUMBER, D, DEF(misfire_max), 0, BIDE_SCHEDULE_MISSED_MAX, 0, NULL, 0},
+    {"misfire", MISFIRE, D, DEF(misfire), NO_LIMITS},
+    {"misfire_max", NUMBER, D, DEF(misfire_max), NUMBERS(0, BIDE_SCHEDULE_MISSED_MAX)},
     {"grace_ms", DURATION, D, DEF(grace_ms), RANGE_TIME},
-    {"overlap", WORD, D, DEF(overlap), 0, 0, 0, overlaps, COUNT(overlaps)},
-    {"state", WORD, BI_SCHEDULE_STORED, DEF(state), 0, 0, -1, states, COUNT(states)},
+    {"overlap", OVERLAP, D, DEF(overlap), NO_LIMITS},
+    {"state", STATE, BI_SCHEDULE_STORED, DEF(state), 0, 0, -1, false},
     {"next_at_ms", NUMBER, BI_SCHEDULE_STORED, DEF(next_at_ms), RANGE_MOMENT},
     {"last_at_ms", NUMBER, BI_SCHEDULE_STORED, DEF(last_at_ms), RANGE_MOMENT},
-    {"made", NUMBER, BI_SCHEDULE_STORED, DEF(made), 0, INT64_MAX, 0, NULL, 0},
-    {"id", NUMBER, BI_SCHEDULE_FULL, DEF(id), 0, BIDE_ID_MAX, 0, NULL, 0},
+    {"made", NUMBER, BI_SCHEDULE_STORED, DEF(made), NUMBERS(0, INT64_MAX)},
+    {"id", NUMBER, BI_SCHEDULE_FULL, DEF(id), NUMBERS(0, BIDE_ID_MAX)},
     {"problem", TEXT, BI_SCHEDULE_FULL, DEF(problem), NO_LIMITS},
 };
 
@@ -142,6 +131,21 @@ static void set_number(const struct field *field, void *member, int64_t number)
         memcpy(member, &narrow, sizeof(narrow));
 }
 
+/* The name of a value, "?" for an unknown one; NULL: the field has none. */
+static const char *word_of(const struct field *field, unsigned number)
+{
+    switch (field->kind) {
+    case STATE:
+        return bide_schedule_state_name((bide_schedule_state)number);
+    case MISFIRE:
+        return bide_misfire_name((bide_misfire)number);
+    case OVERLAP:
+        return bide_overlap_name((bide_overlap)number);
+    default:
+        return NULL;
+    }
+}
+
 /* ---- encoding ---- */
 
 static bool encode_field(json_t *object, const struct field *field, const void *member)
@@ -159,15 +163,18 @@ static bool encode_field(json_t *object, const struct field *field, const void *
     int64_t number = get_number(field, member);
     if (number == field->absent)
         return true;
-    json_t *value =
-        field->kind == FLAG ? json_true()
-        : field->kind == WORD
-            ? json_string((size_t)number < field->name_count ? field->names[number] : "?")
-            : json_integer(number);
+    if (field->has_default && number == BIDE_NO_DEFAULT)
+        number = field->absent;
+    const char *word = word_of(field, (unsigned)number);
+    json_t *value = field->kind == FLAG ? json_true()
+                    : word != NULL      ? json_string(word)
+                                        : json_integer(number);
     return json_object_set_new(object, field->name, value) == 0;
 }
 
-json_t *bi_schedule_encode(const bide_schedule *schedule, enum schedule_form form)
+/* The members of several forms. */
+static json_t *encode(const bide_schedule *schedule, enum schedule_form first,
+                      enum schedule_form last)
 {
     static const bide_put_options defaults = BIDE_PUT_OPTIONS_INIT;
     const bide_put_options *options = schedule->options == NULL ? &defaults : schedule->options;
@@ -177,7 +184,8 @@ json_t *bi_schedule_encode(const bide_schedule *schedule, enum schedule_form for
     for (size_t i = 0; ok && i < COUNT(fields); i++) {
         const struct field *field = &fields[i];
         const char *base = field->option ? (const char *)options : (const char *)schedule;
-        ok = field->form > form || encode_field(object, field, base + field->offset);
+        ok = field->form < first || field->form > last ||
+             encode_field(object, field, base + field->offset);
     }
     if (ok)
         return object;
@@ -185,7 +193,52 @@ json_t *bi_schedule_encode(const bide_schedule *schedule, enum schedule_form for
     return NULL;
 }
 
+json_t *bi_schedule_encode(const bide_schedule *schedule, enum schedule_form form)
+{
+    return encode(schedule, BI_SCHEDULE_DEFINITION, form);
+}
+
+/* The bytes of all members that a scheduler changes, when their values are longest. */
+#define CHANGING_SIZE                                                            \
+    sizeof("{\"state\":\"damaged\",\"next_at_ms\":1234567890123,\"last_at_ms\":" \
+           "1234567890123,\"made\":1234567890123456789}")
+
+char *bi_schedule_format_stored(const bide_schedule *schedule)
+{
+    json_t *stored = bi_schedule_encode(schedule, BI_SCHEDULE_STORED);
+    json_t *changing = encode(schedule, BI_SCHEDULE_STORED, BI_SCHEDULE_STORED);
+    size_t size = json_dumpb(stored, NULL, 0, JSON_COMPACT);
+    size_t changing_size = json_dumpb(changing, NULL, 0, JSON_COMPACT);
+    assert(changing_size < CHANGING_SIZE);
+
+    size_t padded = size + CHANGING_SIZE - changing_size;
+    char *text = size == 0 || changing_size == 0 ? NULL : malloc(padded + 1);
+    if (text != NULL && json_dumpb(stored, text, size, JSON_COMPACT) == size) {
+        memset(text + size, ' ', padded - size);
+        text[padded] = 0;
+    } else {
+        free(text);
+        text = NULL;
+    }
+    json_decref(stored);
+    json_decref(changing);
+    return text;
+}
+
 /* ---- decoding: values ---- */
+
+static int no_memory(char *error)
+{
+    bi_errmsg_set(error, "out of memory");
+    return BIDE_ENOMEM;
+}
+
+/* A number that a definition gives. */
+static void set_given(struct schedule *schedule, const struct field *field, int64_t number)
+{
+    bool excludes = field->has_default && number == field->absent;
+    set_number(field, member_of(schedule, field), excludes ? BIDE_NO_DEFAULT : number);
+}
 
 static int decode_text(const struct field *field, const json_t *value, const char **text,
                        char *error)
@@ -215,8 +268,10 @@ static int decode_bytes(struct schedule *schedule, const struct field *field, co
         return BIDE_OK;
 
     void **block = field->option ? &schedule->key : &schedule->body;
-    if (!bi_base64_decoded_size(text, length, &bytes->size) ||
-        (*block = malloc(bytes->size + 1)) == NULL || !bi_base64_decode(text, length, *block)) {
+    bool valid = bi_base64_decoded_size(text, length, &bytes->size);
+    if (valid && (*block = malloc(bytes->size + 1)) == NULL)
+        return no_memory(error);
+    if (!valid || !bi_base64_decode(text, length, *block)) {
         bi_errmsg_set(error, "\"%s_base64\" is not base64", field->name);
         return BIDE_EINVAL;
     }
@@ -224,21 +279,23 @@ static int decode_bytes(struct schedule *schedule, const struct field *field, co
     return BIDE_OK;
 }
 
-static int decode_word(const struct field *field, const json_t *value, void *member, char *error)
+static int decode_word(struct schedule *schedule, const struct field *field, const json_t *value,
+                       char *error)
 {
-    const char *word = json_string_value(value);
+    const char *given = json_string_value(value), *word;
 
-    for (size_t i = 0; word != NULL && i < field->name_count; i++)
-        if (strcmp(word, field->names[i]) == 0) {
-            set_number(field, member, (int64_t)i);
+    for (unsigned i = 0; given != NULL && (word = word_of(field, i))[0] != '?'; i++)
+        if (strcmp(word, given) == 0) {
+            set_given(schedule, field, i);
             return BIDE_OK;
         }
-    bi_errmsg_set(error, "\"%s\" must be %s, %s or %s", field->name, field->names[0],
-                  field->names[1], field->names[2]);
+    bi_errmsg_set(error, "\"%s\" must be %s, %s or %s", field->name, word_of(field, 0),
+                  word_of(field, 1), word_of(field, 2));
     return BIDE_EINVAL;
 }
 
-static int decode_number(const struct field *field, const json_t *value, void *member, char *error)
+static int decode_number(struct schedule *schedule, const struct field *field, const json_t *value,
+                         char *error)
 {
     int64_t number = json_integer_value(value);
 
@@ -247,31 +304,49 @@ static int decode_number(const struct field *field, const json_t *value, void *m
                       (long long)field->min, (long long)field->max);
         return BIDE_EINVAL;
     }
-    set_number(field, member, number);
+    set_given(schedule, field, number);
     return BIDE_OK;
 }
 
 static int decode_value(struct schedule *schedule, const struct field *field, const json_t *value,
                         char *error)
 {
-    void *member = member_of(schedule, field);
-
     switch (field->kind) {
     case TEXT:
-        return decode_text(field, value, member, error);
+        return decode_text(field, value, member_of(schedule, field), error);
     case BYTES:
         return decode_bytes(schedule, field, value, false, error);
-    case WORD:
-        return decode_word(field, value, member, error);
+    case STATE:
+    case MISFIRE:
+    case OVERLAP:
+        return decode_word(schedule, field, value, error);
     case FLAG:
-        set_number(field, member, json_is_true(value));
+        set_given(schedule, field, json_is_true(value));
         if (json_is_boolean(value))
             return BIDE_OK;
         bi_errmsg_set(error, "\"%s\" must be true or false", field->name);
         return BIDE_EINVAL;
     default:
-        return decode_number(field, value, member, error);
+        return decode_number(schedule, field, value, error);
     }
+}
+
+int bi_schedule_parse_moment(const char *what, const char *text, const char *zone, int64_t now_ms,
+                             int64_t *at_ms, char *error)
+{
+    struct timezone_rules *rules = NULL;
+    char reason[BI_ERRMSG_SIZE];
+    int code = zone == NULL ? BIDE_OK : bi_timezone_open(zone, strlen(zone), &rules, error);
+    if (code != BIDE_OK)
+        return code;
+
+    struct zone calendar = {.rules = rules}; /* without rules the zone of the process */
+    if (!bi_datetime_parse(text, &calendar, now_ms, at_ms, reason)) {
+        bi_errmsg_set(error, "%s: \"%.100s\" %.200s", what, text, reason);
+        code = BIDE_EINVAL;
+    }
+    bi_timezone_free(rules);
+    return code;
 }
 
 /* "ttr" is ttr_ms as a text: "5m". */
@@ -279,18 +354,21 @@ static int decode_time(struct schedule *schedule, const struct field *field, con
                        const json_t *value, int64_t now_ms, char *error)
 {
     const char *text = json_string_value(value);
-    char reason[BI_ERRMSG_SIZE] = "must be a string";
+    const char *zone = json_string_value(json_object_get(schedule->json, "zone"));
+    char reason[BI_ERRMSG_SIZE] = "must be a string", what[40];
+    int code = BIDE_OK;
     int64_t ms = 0;
-    bool good =
-        text != NULL && (field->kind == DURATION
-                             ? bi_duration_parse(text, &ms, reason)
-                             : bi_datetime_parse(text, &bi_calendar_local, now_ms, &ms, reason));
-    if (!good) {
+
+    if (text != NULL && field->kind == MOMENT) {
+        snprintf(what, sizeof(what), "\"%s\"", name);
+        code = bi_schedule_parse_moment(what, text, zone, now_ms, &ms, error);
+    } else if (text == NULL || !bi_duration_parse(text, &ms, reason)) {
         bi_errmsg_set(error, "\"%s\": \"%.100s\" %.200s", name, text == NULL ? "" : text, reason);
-        return BIDE_EINVAL;
+        code = BIDE_EINVAL;
     }
-    set_number(field, member_of(schedule, field), ms);
-    return BIDE_OK;
+    if (code == BIDE_OK)
+        set_given(schedule, field, ms);
+    return code;
 }
 
 /* ---- decoding: names ---- */
@@ -345,8 +423,6 @@ static const char *check_options(const struct schedule *schedule)
 {
     const bide_put_options *options = &schedule->options;
 
-    if (options->run_at_ms != 0)
-        return "run_at_ms is not possible: the moments of the schedule are the times of its jobs";
     if (options->expires_at_ms != 0)
         return "expires_at_ms is not possible; give expires_in_ms";
     if (options->key.size > BIDE_KEY_MAX)
@@ -377,6 +453,24 @@ static const char *check_definition(const struct schedule *schedule)
     return check_options(schedule);
 }
 
+/* The checks that depend on nothing but the definition; and parses the expression. */
+static int complete(struct schedule *schedule, char *error)
+{
+    const bide_schedule *def = &schedule->def;
+    const char *reason = check_definition(schedule);
+    if (reason != NULL) {
+        bi_errmsg_set(error, "%s", reason);
+        return BIDE_EINVAL;
+    }
+
+    int code = bi_cron_parse(def->when, strlen(def->when), &schedule->cron, error);
+    if (code == BIDE_OK && def->zone != NULL)
+        code = bi_timezone_check_name(def->zone, strlen(def->zone), error);
+    if (def->start_at_ms != 0)
+        schedule->cron.anchor_ms = def->start_at_ms;
+    return code;
+}
+
 /* ---- schedules ---- */
 
 void bi_schedule_free(struct schedule *schedule)
@@ -403,7 +497,7 @@ static struct schedule *new_schedule(void)
     return schedule;
 }
 
-/* Takes over the object, which may be NULL. */
+/* Takes over the object, which may be NULL: out of memory. */
 static int decode_object(json_t *object, int64_t now_ms, struct schedule **out, char *error)
 {
     struct schedule *schedule = object == NULL ? NULL : new_schedule();
@@ -413,8 +507,7 @@ static int decode_object(json_t *object, int64_t now_ms, struct schedule **out, 
 
     if (schedule == NULL) {
         json_decref(object);
-        bi_errmsg_set(error, "out of memory");
-        return BIDE_ENOMEM;
+        return no_memory(error);
     }
 
     schedule->json = object;
@@ -423,12 +516,8 @@ static int decode_object(json_t *object, int64_t now_ms, struct schedule **out, 
         if (code == BIDE_OK)
             code = decode_member(schedule, name, value, now_ms, error);
     }
-
-    const char *reason = code == BIDE_OK ? check_definition(schedule) : NULL;
-    if (reason != NULL) {
-        bi_errmsg_set(error, "%s", reason);
-        code = BIDE_EINVAL;
-    }
+    if (code == BIDE_OK)
+        code = complete(schedule, error);
     if (code == BIDE_OK)
         *out = schedule;
     else
@@ -436,19 +525,49 @@ static int decode_object(json_t *object, int64_t now_ms, struct schedule **out, 
     return code;
 }
 
+/* A definition that is not JSON is buried, and jansson does not tell that from lack of memory. So the
+ * text is parsed again, provided that there is the memory. */
+static int parse_object(const char *text, size_t size, json_t **object, char *error)
+{
+    *object = bi_job_json_parse(text, size, error);
+    if (*object != NULL)
+        return BIDE_OK;
+
+    void *volatile probe = malloc(4 * size + 4096); /* of its longest token there are copies */
+    bool has_memory = probe != NULL;
+    free(probe);
+    if (!has_memory)
+        return no_memory(error);
+    *object = bi_job_json_parse(text, size, error);
+    return *object == NULL ? BIDE_EINVAL : BIDE_OK;
+}
+
 int bi_schedule_decode(const char *text, size_t size, int64_t now_ms, struct schedule **out,
                        char *error)
 {
-    json_t *object = bi_job_json_parse(text, size, error);
-    return object == NULL ? BIDE_EINVAL : decode_object(object, now_ms, out, error);
+    json_t *object;
+    int code = parse_object(text, size, &object, error);
+    return code == BIDE_OK ? decode_object(object, now_ms, out, error) : code;
 }
 
 static bool is_text(const char *text)
 {
-    json_t *value = text == NULL ? NULL : json_string(text);
-    bool valid = text == NULL || value != NULL;
-    json_decref(value);
-    return valid;
+    return text == NULL || bi_text_is_utf8(text, strlen(text));
+}
+
+/* What JSON cannot express. */
+static const char *check_given(const bide_schedule *def, const bide_put_options *options)
+{
+    if (options->run_at_ms != 0)
+        return "run_at_ms must be 0 in the options of a schedule";
+    if (options->conflict != BIDE_REJECT)
+        return "conflict must be 0 in the options of a schedule; set overlap";
+    if ((def->body.data == NULL && def->body.size > 0) ||
+        (options->key.data == NULL && options->key.size > 0))
+        return "the body or the key is NULL and has a size";
+    if (!is_text(def->name) || !is_text(def->when) || !is_text(def->zone) || !is_text(def->topic))
+        return "name, when, zone and topic must be UTF-8";
+    return NULL;
 }
 
 int bi_schedule_copy(const bide_schedule *given, struct schedule **out, char *error)
@@ -462,25 +581,14 @@ int bi_schedule_copy(const bide_schedule *given, struct schedule **out, char *er
         return code;
 
     def.options = &options;
-    if (options.conflict != BIDE_REJECT || options.run_at_ms != 0) {
-        bi_errmsg_set(error, options.run_at_ms != 0
-                                 ? "run_at_ms must be 0 in the options of a schedule"
-                                 : "conflict must be 0 in the options of a schedule; set overlap");
-        return BIDE_EINVAL;
-    }
-    if ((def.body.data == NULL && def.body.size > 0) ||
-        (options.key.data == NULL && options.key.size > 0)) {
-        bi_errmsg_set(error, "the body or the key is NULL and has a size");
-        return BIDE_EINVAL;
-    }
-    if (!is_text(def.name) || !is_text(def.when) || !is_text(def.zone) || !is_text(def.topic)) {
-        bi_errmsg_set(error, "name, when, zone and topic must be UTF-8");
+    const char *reason = check_given(&def, &options);
+    if (reason != NULL) {
+        bi_errmsg_set(error, "%s", reason);
         return BIDE_EINVAL;
     }
 
     /* What only the library sets is not taken over. The state is "paused" or nothing. */
-    json_t *object = bi_schedule_encode(&def, BI_SCHEDULE_DEFINITION);
-    code = decode_object(object, 0, out, error);
+    code = decode_object(bi_schedule_encode(&def, BI_SCHEDULE_DEFINITION), 0, out, error);
     if (code == BIDE_OK && def.state == BIDE_SCHEDULE_PAUSED)
         (*out)->def.state = BIDE_SCHEDULE_PAUSED;
     return code;

@@ -11,6 +11,7 @@
 #include "util/hash.h"
 
 #include <assert.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define DEFAULT_GRACE_MS INT64_C(60000)
@@ -25,26 +26,14 @@
 #define SELF_BACKOFF_MS     1000
 #define SELF_BACKOFF_MAX_MS 15000
 
-int bi_schedule_compile(struct schedule *schedule, char *error)
+int bi_schedule_open_zone(struct schedule *schedule, char *error)
 {
     const char *zone = schedule->def.zone;
-    char reason[BI_ERRMSG_SIZE];
     assert(schedule->zone == NULL);
-
-    int code =
-        bi_cron_parse(schedule->def.when, strlen(schedule->def.when), &schedule->cron, reason);
-    if (code != BIDE_OK) {
-        bi_errmsg_set(error, "%.400s", reason);
-        return code;
-    }
-    if (schedule->def.start_at_ms != 0)
-        schedule->cron.anchor_ms = schedule->def.start_at_ms;
-
-    /* Zones do not matter for "every": one that is given is only checked. */
-    if (zone == NULL && schedule->cron.every_ms != 0)
+    if (zone == NULL && !bi_schedule_needs_zone(schedule))
         return BIDE_OK;
-    code = bi_timezone_open(zone, zone == NULL ? 0 : strlen(zone), &schedule->zone, error);
-    schedule->no_zone = code != BIDE_OK;
+
+    int code = bi_timezone_open(zone, zone == NULL ? 0 : strlen(zone), &schedule->zone, error);
     if (code == BIDE_OK)
         schedule->def.zone = bi_timezone_name(schedule->zone);
     return code;
@@ -60,24 +49,32 @@ int64_t bi_schedule_first(const struct schedule *schedule, int64_t after_ms)
     return end != 0 && moment >= end ? BI_CRON_NEVER : moment;
 }
 
-/* ---- moments that are due ---- */
-
-/* The first moments from one that is due up to now, at most max. */
-static size_t list_moments(const struct schedule *schedule, int64_t from, int64_t now, size_t max,
-                           int64_t *moments)
+size_t bi_schedule_moments(const struct schedule *schedule, int64_t from, int64_t last,
+                           int64_t *moments, size_t max)
 {
     size_t count = 0;
-    for (int64_t at = from; at <= now && count < max; at = bi_schedule_first(schedule, at))
+    for (int64_t at = from; at <= last && at != BI_CRON_NEVER && count < max;
+         at = bi_schedule_first(schedule, at))
         moments[count++] = at;
     return count;
 }
+
+int64_t bi_schedule_between(const struct schedule *schedule, int64_t at_ms)
+{
+    const struct cron *cron = &schedule->cron;
+    bool may_be_moment =
+        cron->every_ms > 0 ? (at_ms - cron->anchor_ms) % cron->every_ms == 0 : at_ms % 1000 == 0;
+    return at_ms + may_be_moment;
+}
+
+/* ---- moments that are due ---- */
 
 /* The last moments up to now, at most max, in order. There may be millions of them, so the range is
  * bisected for a beginning behind which there are just as many. */
 static size_t list_last_moments(const struct schedule *schedule, int64_t from, int64_t now,
                                 size_t max, int64_t *moments)
 {
-    size_t count = list_moments(schedule, from, now, max + 1, moments);
+    size_t count = bi_schedule_moments(schedule, from, now, moments, max + 1);
     if (count <= max)
         return count;
 
@@ -85,8 +82,8 @@ static size_t list_last_moments(const struct schedule *schedule, int64_t from, i
     int64_t low = from, high = now + 1;
     while (high - low > 1) {
         int64_t middle = low + (high - low) / 2;
-        count =
-            list_moments(schedule, bi_schedule_first(schedule, middle - 1), now, max + 1, moments);
+        count = bi_schedule_moments(schedule, bi_schedule_first(schedule, middle - 1), now, moments,
+                                    max + 1);
         if (count == max)
             return count;
         if (count > max)
@@ -94,7 +91,7 @@ static size_t list_last_moments(const struct schedule *schedule, int64_t from, i
         else
             high = middle;
     }
-    return list_moments(schedule, bi_schedule_first(schedule, high - 1), now, max, moments);
+    return bi_schedule_moments(schedule, bi_schedule_first(schedule, high - 1), now, moments, max);
 }
 
 /* How many jobs one step may put. */
@@ -252,7 +249,8 @@ void bi_schedule_describe(const struct schedule *schedule, int64_t moment_ms, in
     due = add_time(due, bi_schedule_jitter(schedule, moment_ms));
     options->delay_ms = 0;
     options->run_at_ms = due > now_ms ? due : 0;
-    options->expires_at_ms = def->expires_in_ms == 0 ? 0 : add_time(due, def->expires_in_ms);
+    options->expires_at_ms =
+        def->expires_in_ms > 0 ? add_time(due, def->expires_in_ms) : def->expires_in_ms;
 
     /* A job that has this key is the job of this moment, or the one that the policy lets live. */
     options->conflict = BIDE_SKIP;
@@ -262,13 +260,18 @@ void bi_schedule_describe(const struct schedule *schedule, int64_t moment_ms, in
         .topic = {def->topic, strlen(def->topic)}, .body = def->body, .options = options};
 }
 
-void bi_schedule_describe_self(const struct schedule *schedule, const char *text,
-                               struct schedule_put *put, bide_put_item *item)
+bool bi_schedule_describe_self(const struct schedule *schedule, struct schedule_put *put,
+                               bide_put_item *item)
 {
     static const bide_put_options defaults = BIDE_PUT_OPTIONS_INIT;
     const bide_schedule *def = &schedule->def;
     bool unplanned = def->state == BIDE_SCHEDULE_ACTIVE && def->next_at_ms == 0;
     bide_put_options *options = &put->options;
+
+    free(put->text);
+    put->text = bi_schedule_format_stored(def);
+    if (put->text == NULL)
+        return false;
 
     *options = defaults;
     options->key = (bide_slice){def->name, strlen(def->name)};
@@ -283,6 +286,7 @@ void bi_schedule_describe_self(const struct schedule *schedule, const char *text
                          : unplanned          ? 0
                                               : BIDE_TIMESTAMP_MAX_MS;
     *item = (bide_put_item){.topic = {BIDE_SCHEDULE_TOPIC, strlen(BIDE_SCHEDULE_TOPIC)},
-                            .body = {text, strlen(text)},
+                            .body = {put->text, strlen(put->text)},
                             .options = options};
+    return true;
 }

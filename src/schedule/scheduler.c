@@ -12,9 +12,10 @@
  * (reserved_ms), so that the clock of this machine does not matter.
  *
  * Failure    A definition that no scheduler can run is buried with the reason. A step that the queue
- *            rejects for now (draining, a full topic), and a zone that this machine does not have,
- *            make the job fail: it is tried again after 1 s to 15 s, perhaps elsewhere, and then the
- *            misfire policy applies. Without a reply the lease expires after 5 s.
+ *            rejects for now (draining, a full topic) makes the job fail: it is tried again after
+ *            1 s to 15 s, and then the misfire policy applies. So does a zone that this machine does
+ *            not have, but the delay goes on doubling up to 10 minutes; another scheduler may have
+ *            it. Without a reply the lease expires after 5 s.
  * Threads    Everything runs on the thread of the scheduler, with its own completion queue.
  */
 #include "schedule/scheduler.h"
@@ -22,6 +23,7 @@
 #include "queue/queue.h"
 #include "schedule/schedule.h"
 #include "util/clock.h"
+#include "util/sized_struct.h"
 #include "util/thread.h"
 
 #include <assert.h>
@@ -29,9 +31,14 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define BATCH          100
-#define RETRY_FIRST_MS 50
-#define RETRY_MAX_MS   5000
+#define BATCH           100
+#define RETRY_FIRST_MS  50
+#define RETRY_MAX_MS    5000
+#define STOP_TIMEOUT_MS 30000
+
+/* Of a schedule whose zone is missing. */
+#define ZONE_RETRY_FIRST_MS INT64_C(1000)
+#define ZONE_RETRY_MAX_MS   INT64_C(600000)
 
 /* What becomes of the job of a schedule. */
 enum fate {
@@ -47,11 +54,11 @@ struct turn {
     struct schedule *schedule;
     struct schedule_plan plan;
     enum fate fate;
+    int64_t retry_in_ms; /* of FATE_FAIL; BIDE_KEEP: the backoff of the job */
     char error[BI_ERRMSG_SIZE];
     bide_op op; /* of the present stage; kind 0: none */
     bide_job holder;
     char key[BIDE_KEY_MAX];
-    char *text;
     bide_put_item *items;
     struct schedule_put *puts;
 };
@@ -61,10 +68,11 @@ struct bide_scheduler {
     bide_cq *cq;
     pthread_t thread;
     bool patient;
+    int64_t stop_timeout_ms;
     _Atomic bool noticed; /* a job has come to the topic, or will */
     _Atomic bool stopping;
-    pthread_mutex_t lock; /* held while the queue is called */
-    bool abandoned;       /* the queue must not be used any more */
+    pthread_mutex_t lock;
+    bool abandoned; /* with the lock: the thread must not enter the queue any more */
     struct bi_log log;
     struct bi_log_limit log_limit;  /* of reserves that fail */
     struct bi_log_limit turn_limit; /* of turns that fail */
@@ -78,25 +86,37 @@ static const bide_slice topic = {BIDE_SCHEDULE_TOPIC, sizeof(BIDE_SCHEDULE_TOPIC
 
 /* ---- ops ---- */
 
-/* bide_submit(), unless the queue is being closed. The queue of a server commits on request of its
- * event loop, which does not know of these ops: without the request they would wait for the next
- * client. */
-static int submit(struct bide_scheduler *scheduler, bide_op *const *list, size_t count)
+/* False if the scheduler is abandoned. Otherwise the queue is not freed before bi_queue_leave(). The
+ * lock is not held longer, so that bi_scheduler_abandon() need not wait for a call of the queue. */
+static bool enter_queue(struct bide_scheduler *scheduler)
 {
     pthread_mutex_lock(&scheduler->lock);
-    int pending = scheduler->abandoned ? BIDE_CLOSED : bide_submit(scheduler->queue, list, count);
-    if (!scheduler->abandoned && scheduler->patient)
-        bi_queue_commit(scheduler->queue, false);
+    bool open = !scheduler->abandoned;
+    if (open)
+        bi_queue_enter(scheduler->queue);
     pthread_mutex_unlock(&scheduler->lock);
+    return open;
+}
+
+/* The queue of a server commits on request of its event loop, which does not know of these ops:
+ * without the request they would wait for the next client. */
+static int submit(struct bide_scheduler *scheduler, bide_op *const *list, size_t count)
+{
+    if (!enter_queue(scheduler))
+        return BIDE_CLOSED;
+    int pending = bide_submit(scheduler->queue, list, count);
+    if (scheduler->patient)
+        bi_queue_commit(scheduler->queue, false);
+    bi_queue_leave(scheduler->queue);
     return pending;
 }
 
 static void cancel(struct bide_scheduler *scheduler, bide_op *op)
 {
-    pthread_mutex_lock(&scheduler->lock);
-    if (!scheduler->abandoned)
-        bide_cancel_op(scheduler->queue, op);
-    pthread_mutex_unlock(&scheduler->lock);
+    if (!enter_queue(scheduler))
+        return;
+    bide_cancel_op(scheduler->queue, op);
+    bi_queue_leave(scheduler->queue);
 }
 
 /* Runs an op that may wait. A stop cancels it; it may have succeeded nevertheless. */
@@ -146,142 +166,136 @@ static bide_op *begin_op(struct turn *turn, bide_op_kind kind)
     return &turn->op;
 }
 
-static void set_fate(struct turn *turn, enum fate fate, const char *reason)
+/* Takes the status of the op of the last stage. False: the turn had none. */
+static bool take_status(struct turn *turn, int *code)
 {
-    turn->fate = fate;
-    if (reason != turn->error)
-        bi_errmsg_set(turn->error, "%s", reason);
+    bool had_op = turn->op.kind != BIDE_OP_NONE;
+    *code = turn->op.status;
+    turn->op.kind = BIDE_OP_NONE;
+    return had_op;
 }
 
-/* The step cannot be made now. */
+/* The step cannot be made now. reason: "" for the text of the code; may be the error of the turn. */
 static void fail_turn(struct turn *turn, int code, const char *reason)
 {
     bool invalid = code == BIDE_EINVAL || code == BIDE_TOO_BIG || code == BIDE_ENOTSUP;
     bool gone = code == BIDE_LEASE_LOST || code == BIDE_NOT_FOUND || code == BIDE_CLOSED ||
                 code == BIDE_EUNKNOWN;
-    set_fate(turn,
-             gone      ? FATE_DONE
-             : invalid ? FATE_BURY
-                       : FATE_FAIL,
-             reason[0] != 0 ? reason : bide_code_text(code));
+
+    turn->fate = gone ? FATE_DONE : invalid ? FATE_BURY : FATE_FAIL;
+    if (reason != turn->error)
+        bi_errmsg_set(turn->error, "%s", reason[0] != 0 ? reason : bide_code_text(code));
 }
 
-/* ---- 1. what is due ---- */
+/* ---- the stages of a turn: each takes the status of the last one's op, and may begin another ---- */
 
-static void plan_turn(struct turn *turn)
+static void open_zone(struct turn *turn)
 {
-    const bide_job *job = turn->job;
-    int code = bi_schedule_of_job(job, &turn->schedule, turn->error);
+    if (bi_schedule_open_zone(turn->schedule, turn->error) == BIDE_OK)
+        return;
+    fail_turn(turn, BIDE_EIO, turn->error);
+    turn->retry_in_ms = ZONE_RETRY_MAX_MS;
+    if (turn->job->failures < 10)
+        turn->retry_in_ms = ZONE_RETRY_FIRST_MS << turn->job->failures;
+    if (turn->retry_in_ms > ZONE_RETRY_MAX_MS)
+        turn->retry_in_ms = ZONE_RETRY_MAX_MS;
+}
+
+/* 1. Plans what is due; finds the last job if the overlap policy is about it. */
+static void plan_turn(struct bide_scheduler *scheduler, struct turn *turn)
+{
+    (void)scheduler;
+    int code = bi_schedule_of_job(turn->job, &turn->schedule, turn->error);
     if (code != BIDE_OK) {
         fail_turn(turn, code, turn->error);
         return;
     }
-    assert(turn->schedule != NULL);
-    if (turn->schedule->def.state == BIDE_SCHEDULE_DAMAGED) {
-        set_fate(turn, FATE_BURY, turn->schedule->problem);
+
+    const struct schedule *schedule = turn->schedule;
+    if (schedule->def.state == BIDE_SCHEDULE_DAMAGED) {
+        fail_turn(turn, BIDE_EINVAL, schedule->problem);
         return;
     }
-
-    /* A name of a zone that is unknown here may be known elsewhere. */
-    code = bi_schedule_compile(turn->schedule, turn->error);
-    if (code != BIDE_OK)
-        fail_turn(turn, turn->schedule->no_zone ? BIDE_EIO : code, turn->error);
-    else
-        bi_schedule_plan(turn->schedule, job->reserved_ms, &turn->plan);
-}
-
-/* ---- 2. the last job ---- */
-
-static bool has_policy(const struct turn *turn)
-{
-    return turn->fate == FATE_STEP && turn->plan.count > 0 &&
-           turn->schedule->def.overlap != BIDE_OVERLAP_ALLOW;
-}
-
-static void find_last(struct turn *turn)
-{
-    bide_slice key = {NULL, 0};
-    if (has_policy(turn))
-        key = bi_schedule_last_key(turn->schedule, turn->key);
-    if (key.size == 0)
+    if (bi_schedule_needs_zone(schedule))
+        open_zone(turn);
+    if (turn->fate != FATE_STEP)
         return;
-    const char *name = turn->schedule->def.topic;
-    begin_op(turn, BIDE_OP_FIND)->query =
-        (bide_query_args){.topic = {name, strlen(name)}, .key = key, .job = &turn->holder};
+
+    bi_schedule_plan(schedule, turn->job->reserved_ms, &turn->plan);
+    if (turn->plan.count == 0 || schedule->def.overlap == BIDE_OVERLAP_ALLOW)
+        return;
+    bide_slice key = bi_schedule_last_key(schedule, turn->key);
+    const char *name = schedule->def.topic;
+    if (key.size > 0)
+        begin_op(turn, BIDE_OP_FIND)->query =
+            (bide_query_args){.topic = {name, strlen(name)}, .key = key, .job = &turn->holder};
 }
 
-/* Applies the overlap policy to the job that was found. */
-static void end_last(struct turn *turn)
+/* 2. Applies the overlap policy to the job that was found. */
+static void end_last(struct bide_scheduler *scheduler, struct turn *turn)
 {
-    int code = turn->op.status;
-    if (turn->op.kind == BIDE_OP_NONE)
+    int code;
+    (void)scheduler;
+    if (!take_status(turn, &code) || code == BIDE_NOT_FOUND)
         return;
-    turn->op.kind = BIDE_OP_NONE;
-    if (code != BIDE_OK && code != BIDE_NOT_FOUND)
+    if (code != BIDE_OK) {
         fail_turn(turn, code, turn->op.error);
-    if (code != BIDE_OK || turn->holder.state == BIDE_STATE_DONE)
+        return;
+    }
+    if (turn->holder.state == BIDE_STATE_DONE)
         return;
 
+    /* A reserved job goes on holding the key of the schedule. */
+    bool skips = turn->schedule->def.overlap == BIDE_OVERLAP_SKIP;
+    if (skips ||
+        (turn->holder.state == BIDE_STATE_RESERVED && turn->schedule->options.key.size > 0))
+        turn->plan.count = 0;
     /* If the lease was lost before the find, the job that was found may be the one that another
      * scheduler has put for this moment. So the lease is proven before the cancel. */
-    if (turn->schedule->def.overlap == BIDE_OVERLAP_SKIP)
-        turn->plan.count = 0;
-    else
+    if (!skips)
         begin_op(turn, BIDE_OP_TOUCH)->touch = (bide_touch_item){
             .id = turn->job->id, .token = turn->job->token, .extend_ms = BIDE_KEEP};
 }
 
-static void begin_cancel(struct turn *turn)
+/* 3. */
+static void cancel_last(struct bide_scheduler *scheduler, struct turn *turn)
 {
-    int code = turn->op.status;
-    if (turn->op.kind == BIDE_OP_NONE)
+    int code;
+    (void)scheduler;
+    if (!take_status(turn, &code))
         return;
-    turn->op.kind = BIDE_OP_NONE;
     if (code == BIDE_OK || code == BIDE_CANCEL_WANTED)
         begin_op(turn, BIDE_OP_CANCEL)->lease = (bide_lease_args){.id = turn->holder.id};
     else
         fail_turn(turn, code, turn->op.error);
 }
 
-static void after_cancel(struct turn *turn)
-{
-    int code = turn->op.status;
-    if (turn->op.kind == BIDE_OP_NONE)
-        return;
-    turn->op.kind = BIDE_OP_NONE;
-    if (code != BIDE_OK && code != BIDE_NOT_FOUND && code != BIDE_WRONG_STATE)
-        fail_turn(turn, code, turn->op.error);
-}
-
-/* ---- 3. the step ---- */
-
 static bool describe_step(struct turn *turn, size_t count)
 {
-    struct schedule *schedule = turn->schedule;
     turn->items = calloc(count, sizeof(*turn->items));
     turn->puts = calloc(count, sizeof(*turn->puts));
     if (turn->items == NULL || turn->puts == NULL)
         return false;
 
     for (size_t i = 0; i < turn->plan.count; i++)
-        bi_schedule_describe(schedule, turn->plan.moments[i], turn->job->reserved_ms,
+        bi_schedule_describe(turn->schedule, turn->plan.moments[i], turn->job->reserved_ms,
                              &turn->puts[i + 1], &turn->items[i + 1]);
-
-    bi_schedule_advance(schedule, &turn->plan);
-    json_t *object = bi_schedule_encode(&schedule->def, BI_SCHEDULE_STORED);
-    turn->text = object == NULL ? NULL : json_dumps(object, JSON_COMPACT);
-    json_decref(object);
-    if (turn->text == NULL)
-        return false;
-    bi_schedule_describe_self(schedule, turn->text, &turn->puts[0], &turn->items[0]);
-    return true;
+    bi_schedule_advance(turn->schedule, &turn->plan);
+    return bi_schedule_describe_self(turn->schedule, &turn->puts[0], &turn->items[0]);
 }
 
-static void begin_step(struct turn *turn)
+/* 4. The step. */
+static void begin_step(struct bide_scheduler *scheduler, struct turn *turn)
 {
-    size_t count = turn->plan.count + 1;
+    int code;
+    (void)scheduler;
+    if (take_status(turn, &code) && code != BIDE_OK && code != BIDE_NOT_FOUND &&
+        code != BIDE_WRONG_STATE)
+        fail_turn(turn, code, turn->op.error);
     if (turn->fate != FATE_STEP)
         return;
+
+    size_t count = turn->plan.count + 1;
     if (!describe_step(turn, count)) {
         fail_turn(turn, BIDE_ENOMEM, "out of memory");
         return;
@@ -293,88 +307,68 @@ static void begin_step(struct turn *turn)
     };
 }
 
-static void after_step(struct turn *turn)
-{
-    if (turn->op.kind == BIDE_OP_NONE)
-        return;
-    turn->op.kind = BIDE_OP_NONE;
-    if (turn->op.status == BIDE_OK)
-        turn->fate = FATE_DONE;
-    else
-        fail_turn(turn, turn->op.status, turn->op.error);
-}
-
-/* ---- 4. failures ---- */
-
-/* Every burial, but not every failure: all schedules fail while the queue is draining. */
+/* Every burial, but not every failure: each schedule fails while the queue is draining, and many may
+ * have the zone that is missing. */
 static void log_failure(struct bide_scheduler *scheduler, const struct turn *turn)
 {
     bool bury = turn->fate == FATE_BURY;
-    if (!bury && bi_log_limit_hit(&scheduler->turn_limit, bi_clock_boot()) == 0)
+    if (!bury &&
+        (turn->job->failures > 0 || bi_log_limit_hit(&scheduler->turn_limit, bi_clock_boot()) == 0))
         return;
     bi_log(&scheduler->log, BIDE_LOG_WARN, "schedule \"%.*s\" %s: %s", (int)turn->job->key_size,
            turn->job->key_size == 0 ? "" : (const char *)turn->job->key,
            bury ? "is buried" : "has failed and is tried again", turn->error);
 }
 
-static void begin_failure(struct bide_scheduler *scheduler, struct turn *turn)
+/* 5. Fails or buries the job if there is no step. */
+static void end_step(struct bide_scheduler *scheduler, struct turn *turn)
 {
-    bide_slice text = {turn->error, strlen(turn->error)};
+    int code;
+    if (take_status(turn, &code)) {
+        turn->fate = FATE_DONE;
+        if (code != BIDE_OK)
+            fail_turn(turn, code, turn->op.error);
+    }
     if (turn->fate == FATE_DONE)
         return;
 
     assert(turn->fate == FATE_FAIL || turn->fate == FATE_BURY);
+    bide_slice text = {turn->error, strlen(turn->error)};
+    uint64_t id = turn->job->id, token = turn->job->token;
     log_failure(scheduler, turn);
     if (turn->fate == FATE_BURY)
-        begin_op(turn, BIDE_OP_BURY)->bury = (bide_bury_args){
-            .id = turn->job->id, .token = turn->job->token, .priority = BIDE_KEEP, .reason = text};
+        begin_op(turn, BIDE_OP_BURY)->bury =
+            (bide_bury_args){.id = id, .token = token, .priority = BIDE_KEEP, .reason = text};
     else
-        begin_op(turn, BIDE_OP_FAIL)->fail = (bide_fail_args){.id = turn->job->id,
-                                                              .token = turn->job->token,
-                                                              .retry_in_ms = BIDE_KEEP,
-                                                              .error = text};
+        begin_op(turn, BIDE_OP_FAIL)->fail = (bide_fail_args){
+            .id = id, .token = token, .retry_in_ms = turn->retry_in_ms, .error = text};
 }
 
-/* ---- a batch ---- */
-
-static void clear_turn(struct turn *turn)
+/* 6. */
+static void clear_turn(struct bide_scheduler *scheduler, struct turn *turn)
 {
     bi_schedule_free(turn->schedule);
     bide_job_clear(&turn->holder);
-    free(turn->text);
+    if (turn->puts != NULL)
+        free(turn->puts[0].text);
     free(turn->items);
     free(turn->puts);
+    turn->op.kind = BIDE_OP_NONE;
+    bide_job_clear(&scheduler->jobs[turn - scheduler->turns]);
 }
 
 static void take_turns(struct bide_scheduler *scheduler, size_t count)
 {
-    struct turn *turns = scheduler->turns;
+    static void (*const stages[])(struct bide_scheduler * scheduler, struct turn * turn) = {
+        plan_turn, end_last, cancel_last, begin_step, end_step, clear_turn,
+    };
 
-    for (size_t i = 0; i < count; i++) {
-        turns[i] = (struct turn){.job = &scheduler->jobs[i]};
-        plan_turn(&turns[i]);
-        find_last(&turns[i]);
-    }
-    run_stage(scheduler, count);
     for (size_t i = 0; i < count; i++)
-        end_last(&turns[i]);
-    run_stage(scheduler, count);
-    for (size_t i = 0; i < count; i++)
-        begin_cancel(&turns[i]);
-    run_stage(scheduler, count);
-    for (size_t i = 0; i < count; i++) {
-        after_cancel(&turns[i]);
-        begin_step(&turns[i]);
-    }
-    run_stage(scheduler, count);
-    for (size_t i = 0; i < count; i++) {
-        after_step(&turns[i]);
-        begin_failure(scheduler, &turns[i]);
-    }
-    run_stage(scheduler, count);
-    for (size_t i = 0; i < count; i++) {
-        clear_turn(&turns[i]);
-        bide_job_clear(&scheduler->jobs[i]);
+        scheduler->turns[i] = (struct turn){.job = &scheduler->jobs[i], .retry_in_ms = BIDE_KEEP};
+    for (size_t stage = 0; stage < sizeof(stages) / sizeof(stages[0]); stage++) {
+        for (size_t i = 0; i < count; i++)
+            stages[stage](scheduler, &scheduler->turns[i]);
+        run_stage(scheduler, count);
     }
 }
 
@@ -468,12 +462,36 @@ static void *scheduler_main(void *arg)
 
 /* ---- start and stop ---- */
 
-/* "scheduler@host:123", which a job shows while it is held. */
-static void set_holder(struct bide_scheduler *scheduler)
+BI_SIZED_STRUCT_ENDS_WITH(bide_scheduler_options, stop_timeout_ms);
+
+static int read_options(const bide_scheduler_options *given, bide_scheduler_options *options)
+{
+    char error[BIDE_ERROR_SIZE];
+
+    if (given != NULL &&
+        bi_sized_struct_copy(options, given, "BIDE_SCHEDULER_OPTIONS_INIT", error) != BIDE_OK)
+        return bi_last_error_set(BIDE_EINVAL, "scheduler_start: %s", error);
+    if (options->stop_timeout_ms < BIDE_FOREVER || options->stop_timeout_ms > BIDE_TIME_MAX_MS)
+        return bi_last_error_set(BIDE_EINVAL, "scheduler_start: stop_timeout_ms is not a time");
+    if (options->name != NULL && (options->name[0] == 0 || strlen(options->name) > BIDE_HOLDER_MAX))
+        return bi_last_error_set(BIDE_EINVAL, "scheduler_start: the name must have 1 to %d bytes",
+                                 BIDE_HOLDER_MAX);
+    return BIDE_OK;
+}
+
+static void apply_options(struct bide_scheduler *scheduler, const bide_scheduler_options *options)
 {
     char host[64] = "";
     gethostname(host, sizeof(host) - 1);
-    snprintf(scheduler->holder, sizeof(scheduler->holder), "scheduler@%s:%d", host, (int)getpid());
+    if (options->name != NULL)
+        snprintf(scheduler->holder, sizeof(scheduler->holder), "%s", options->name);
+    else
+        snprintf(scheduler->holder, sizeof(scheduler->holder), "scheduler@%s:%d", host,
+                 (int)getpid());
+
+    scheduler->stop_timeout_ms = options->stop_timeout_ms == 0  ? STOP_TIMEOUT_MS
+                                 : options->stop_timeout_ms < 0 ? BIDE_TIME_MAX_MS
+                                                                : options->stop_timeout_ms;
 }
 
 static void free_scheduler(struct bide_scheduler *scheduler)
@@ -486,12 +504,17 @@ static void free_scheduler(struct bide_scheduler *scheduler)
     free(scheduler);
 }
 
-int bi_scheduler_start(bide *queue, bool patient, bide_scheduler **out)
+int bi_scheduler_start(bide *queue, const bide_scheduler_options *options, bool patient,
+                       bide_scheduler **out)
 {
     BI_NO_CANCEL;
+    bide_scheduler_options resolved = BIDE_SCHEDULER_OPTIONS_INIT;
     bi_last_error_clear();
     if (queue == NULL || out == NULL)
         return bi_last_error_set(BIDE_EINVAL, "scheduler_start: queue or out is NULL");
+    int code = read_options(options, &resolved);
+    if (code != BIDE_OK)
+        return code;
     if ((bide_capabilities(queue) & BIDE_CAN_ALL_OPS) == 0)
         return bi_last_error_set(BIDE_ENOTSUP, "scheduler_start: this queue has no schedules: a "
                                                "plain beanstalkd has no lists and keys");
@@ -503,10 +526,10 @@ int bi_scheduler_start(bide *queue, bool patient, bide_scheduler **out)
     scheduler->patient = patient;
     scheduler->retry_ms = RETRY_FIRST_MS;
     pthread_mutex_init(&scheduler->lock, NULL);
-    set_holder(scheduler);
+    apply_options(scheduler, &resolved);
     scheduler->log = (struct bi_log){queue->options.log, queue->options.log_user};
 
-    int code = bide_cq_new(&scheduler->cq);
+    code = bide_cq_new(&scheduler->cq);
     if (code != BIDE_OK) {
         free_scheduler(scheduler);
         return code;
@@ -537,21 +560,15 @@ void bi_scheduler_quit(bide_scheduler *scheduler)
     bi_cq_wake(scheduler->cq);
 }
 
-static void release_scheduler(struct bide_scheduler *scheduler)
-{
-    assert(scheduler->queue->workers > 0);
-    scheduler->queue->workers--;
-    free_scheduler(scheduler);
-}
-
 bool bi_scheduler_join(bide_scheduler *scheduler, int64_t us)
 {
     if (scheduler == NULL)
         return true;
-    assert(scheduler->stopping);
+    assert(scheduler->stopping && scheduler->queue->workers > 0);
     if (!bi_thread_join_within(scheduler->thread, us))
         return false;
-    release_scheduler(scheduler);
+    scheduler->queue->workers--;
+    free_scheduler(scheduler);
     return true;
 }
 
@@ -567,11 +584,8 @@ int bide_scheduler_stop(bide_scheduler *scheduler)
 {
     BI_NO_CANCEL;
     bi_last_error_clear();
-    if (scheduler == NULL)
-        return BIDE_OK;
-
     bi_scheduler_quit(scheduler);
-    pthread_join(scheduler->thread, NULL);
-    release_scheduler(scheduler);
-    return BIDE_OK;
+    if (scheduler == NULL || bi_scheduler_join(scheduler, scheduler->stop_timeout_ms * 1000))
+        return BIDE_OK;
+    return bi_last_error_set(BIDE_TIMED_OUT, "scheduler_stop: the queue does not answer");
 }

@@ -12,7 +12,8 @@
  * until bi_scheduler_notice() says that a job is being put there. A reserve that waits would make the
  * topic exist, and clients of a server would see it.
  */
-int bi_scheduler_start(bide *queue, bool patient, bide_scheduler **out);
+int bi_scheduler_start(bide *queue, const bide_scheduler_options *options, bool patient,
+                       bide_scheduler **out);
 
 /* Any thread may call it, also before the job is there. */
 void bi_scheduler_notice(bide_scheduler *scheduler);
@@ -23,8 +24,9 @@ void bi_scheduler_notice(bide_scheduler *scheduler);
 void bi_scheduler_quit(bide_scheduler *scheduler);
 bool bi_scheduler_join(bide_scheduler *scheduler, int64_t us);
 
-/* For a process that ends although the thread has not: it does not use the queue any more, so that
- * the queue can be closed. The scheduler is not freed. */
+/* For a process that ends although the thread has not: it makes no further call of the queue, so that
+ * the queue can be closed. Does not wait for the call in progress; bide_close() does. The scheduler
+ * is not freed. */
 void bi_scheduler_abandon(bide_scheduler *scheduler);
 
 #endif

@@ -47,6 +47,7 @@ struct program {
     struct server *server;
     bide *queue;
     bide_scheduler *scheduler; /* NULL: none */
+    int64_t stop_began_us;     /* 0: not yet */
     char url[BI_URL_MAX];
     char display_url[BI_URL_MAX]; /* the same without a password */
     char status[300];             /* shown by systemctl status */
@@ -467,6 +468,8 @@ static void reload(struct program *p)
 
 static void on_server_event(void *user, enum server_event event)
 {
+    struct program *p = user;
+
     switch (event) {
     case SERVER_READY:
         on_ready(user);
@@ -478,7 +481,8 @@ static void on_server_event(void *user, enum server_event event)
         reload(user);
         break;
     case SERVER_STOPPING:
-        bi_scheduler_quit(((struct program *)user)->scheduler);
+        p->stop_began_us = bi_clock_boot();
+        bi_scheduler_quit(p->scheduler);
         bi_process_notify("STOPPING=1\nSTATUS=stopping");
         break;
     }
@@ -522,18 +526,22 @@ static int start_scheduler(struct program *p, char *error)
 {
     if (!p->config.schedules)
         return EXIT_OK;
-    int code = bi_scheduler_start(p->queue, true, &p->scheduler);
+    int code = bi_scheduler_start(p->queue, NULL, true, &p->scheduler);
     if (code == BIDE_OK || code == BIDE_ENOTSUP)
         return EXIT_OK;
     bi_errmsg_set(error, "%s", bide_last_error());
     return EXIT_FAILED;
 }
 
-/* The disk may hang: then the thread is left behind, and the queue is closed nevertheless. */
+/* The disk may hang: then the thread is left behind, and the queue is closed nevertheless. A stop may
+ * take twice its timeout, of which the server has used a part. */
 static void stop_scheduler(struct program *p)
 {
+    int64_t now = bi_clock_boot(), began = p->stop_began_us == 0 ? now : p->stop_began_us;
+    int64_t left = began + 2 * p->limits.stop_timeout_ms * 1000 - now;
+
     bi_scheduler_quit(p->scheduler);
-    if (!bi_scheduler_join(p->scheduler, p->limits.stop_timeout_ms * 1000))
+    if (!bi_scheduler_join(p->scheduler, left))
         bi_scheduler_abandon(p->scheduler);
 }
 

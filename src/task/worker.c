@@ -445,7 +445,9 @@ static int start_scheduler(bide_worker *worker)
 {
     if ((worker->options.flags & BIDE_WORKER_NO_SCHEDULES) != 0)
         return BIDE_OK;
-    int code = bi_scheduler_start(worker->queue, false, &worker->scheduler);
+    bide_scheduler_options options = BIDE_SCHEDULER_OPTIONS_INIT;
+    options.name = bide_worker_name(worker);
+    int code = bi_scheduler_start(worker->queue, &options, false, &worker->scheduler);
     if (code == BIDE_OK || code == BIDE_ENOTSUP) {
         bi_last_error_clear();
         return BIDE_OK;

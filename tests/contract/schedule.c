@@ -64,7 +64,7 @@ static bool has_schedule(bide *queue, const char *name)
 static bide_scheduler *start(bide *queue)
 {
     bide_scheduler *scheduler = NULL;
-    OK(bide_scheduler_start(queue, &scheduler));
+    OK(bide_scheduler_start(queue, NULL, &scheduler));
     return scheduler;
 }
 
@@ -539,6 +539,96 @@ static void delay_and_expiry_count_from_the_moment(void)
     stop(scheduler);
 }
 
+static bide_job job_of_run(bide *queue, const bide_schedule *schedule)
+{
+    uint64_t id = 0;
+    set(queue, schedule);
+    OK(bide_schedule_run(queue, schedule->name, &id));
+    return *stat_job(queue, id);
+}
+
+static void jobs_have_the_defaults_of_their_topic(void)
+{
+    bide *queue = open_schedules();
+    const char *a = fresh_topic("a"), *b = fresh_topic("b");
+    bide_topic_policy policy = BIDE_TOPIC_POLICY_INIT;
+    bide_put_options options = BIDE_PUT_OPTIONS_INIT;
+    bide_schedule wanted = daily("report", a), bare = daily("bare", b);
+    policy.ttr_ms = 7000;
+    policy.max_retries = 3;
+    policy.retain_ms = 5000;
+    policy.expires_in_ms = 3600 * SECOND;
+    OK(bide_topic_set(queue, a, &policy));
+    bide_job job = job_of_run(queue, &wanted);
+    EQ(job.ttr_ms, 7000);
+    EQ(job.max_retries, 3);
+    EQ(job.retain_ms, 5000);
+    EQ(job.expires_at_ms - job.created_ms, 3600 * SECOND);
+
+    wanted.options = bare.options = &options;
+    options.max_retries = 25;
+    options.fallbacks = BIDE_FALLBACK_RETRIES;
+    EQ(job_of_run(queue, &wanted).max_retries, 3);
+    EQ(job_of_run(queue, &bare).max_retries, 25);
+
+    options.fallbacks = 0;
+    options.ttr_ms = options.retain_ms = BIDE_NO_DEFAULT;
+    options.max_retries = BIDE_NO_DEFAULT;
+    wanted.expires_in_ms = BIDE_NO_DEFAULT;
+    int64_t default_ttr_ms = stat_job(queue, put(queue, b, "x"))->ttr_ms;
+    job = job_of_run(queue, &wanted);
+    EQ(job.ttr_ms, default_ttr_ms);
+    EQ(job.max_retries, BIDE_NO_RETRY_LIMIT);
+    EQ(job.retain_ms, 0);
+    EQ(job.expires_at_ms, 0);
+}
+
+static void key_held_by_a_reserved_job_gets_no_other(void)
+{
+    bide *queue = open_schedules();
+    const char *a = fresh_topic("a");
+    char more[200];
+    uint64_t id = put_key(queue, a, "mine");
+    EQ(take(queue, a)->id, id);
+    int64_t moment = second_from_now(0);
+    snprintf(more, sizeof more, "\"key\":\"mine\",\"overlap\":\"replace\",\"end_at_ms\":%lld",
+             (long long)moment + 1);
+    put_due(queue, "tick", a, moment, more);
+    bide_scheduler *scheduler = start(queue);
+    UNTIL(got(queue, "tick").state == BIDE_SCHEDULE_ENDED);
+    CHECK(stat_job(queue, id)->cancel_wanted);
+    EQ(got(queue, "tick").made, 0);
+    EQ(topic_of(queue, a).jobs.ready, 0);
+    stop(scheduler);
+}
+
+/* The stored form has the next moment and a count, which become longer. */
+static void accepted_definition_stays_small_enough(void)
+{
+    bide *queue = open_queue("max_job_size=1000");
+    const char *a = fresh_topic("a");
+    static char body[1000];
+    bide_schedule wanted = daily("tick", a);
+    size_t accepted = 0, rejected_size = sizeof body;
+    memset(body, 'x', sizeof body);
+    while (rejected_size - accepted > 1) {
+        size_t size = (accepted + rejected_size) / 2;
+        wanted.body = (bide_slice){body, size};
+        int code = bide_schedule_set(queue, &wanted, NULL);
+        CHECK(code == BIDE_OK || code == BIDE_TOO_BIG);
+        *(code == BIDE_OK ? &accepted : &rejected_size) = size;
+    }
+    CHECK(accepted > 0);
+    wanted.body.size = accepted;
+    set(queue, &wanted);
+    for (int i = 0; i < 20; i++) {
+        OK(bide_schedule_run(queue, "tick", NULL));
+        OK(bide_schedule_pause(queue, "tick"));
+        OK(bide_schedule_resume(queue, "tick"));
+    }
+    EQ(got(queue, "tick").made, 20);
+}
+
 /* ---- pause, resume, run ---- */
 
 static void paused_schedule_makes_no_jobs(void)
@@ -586,6 +676,29 @@ static void run_puts_a_job_now_and_keeps_the_next_moment(void)
     OK(bide_schedule_pause(queue, "report"));
     OK(bide_schedule_run(queue, "report", NULL));
     EQ(got(queue, "report").state, BIDE_SCHEDULE_PAUSED);
+}
+
+/* The last job has had the millisecond before the next moment, so that a run gets the moment itself
+ * although its time has not come. */
+static void run_in_the_millisecond_of_a_moment_adds_a_job(void)
+{
+    bide *queue = open_schedules();
+    const char *a = fresh_topic("a");
+    int64_t moment = second_from_now(2);
+    char more[200], key[BIDE_KEY_MAX + 1];
+    uint64_t id = 0;
+    snprintf(more, sizeof more, "\"last_at_ms\":%lld,\"end_at_ms\":%lld", (long long)moment - 1,
+             (long long)moment + 1);
+    put_due(queue, "tick", a, moment, more);
+    OK(bide_schedule_run(queue, "tick", &id));
+    const bide_job *job = stat_job(queue, id);
+    snprintf(key, sizeof key, "%.*s", (int)job->key_size, (const char *)job->key);
+    CHECK(strstr(key, ".001Z") != NULL || wall_ms() > moment);
+    bide_scheduler *scheduler = start(queue);
+    UNTIL(got(queue, "tick").state == BIDE_SCHEDULE_ENDED);
+    stop(scheduler);
+    EQ(got(queue, "tick").made, 2);
+    EQ(topic_of(queue, a).jobs.ready, 2);
 }
 
 static void run_is_refused_while_the_key_is_held(void)
@@ -655,6 +768,69 @@ static void problem_of_a_damaged_schedule_is_text(void)
     for (; *problem != 0; problem += *problem < 0x80 ? 1 : 2)
         CHECK(*problem < 0x80 || (*problem == 0xc3 && problem[1] == 0xa9));
     bide_schedule_free(out);
+}
+
+static void missing_zone_is_a_problem_until_the_schedule_is_set(void)
+{
+    bide *queue = open_schedules();
+    const char *a = fresh_topic("a");
+    bide_put_options options = BIDE_PUT_OPTIONS_INIT;
+    bide_schedule *out = NULL;
+    char cursor[BIDE_CURSOR_SIZE] = "";
+    size_t count = 0;
+    options.key = slice("report");
+    uint64_t id = put_as(queue, BIDE_SCHEDULE_TOPIC,
+                         "{\"name\":\"report\",\"when\":\"@daily\",\"zone\":\"Mars/Olympus\","
+                         "\"topic\":\"t\",\"next_at_ms\":1000}",
+                         &options);
+    bide_scheduler *scheduler = start(queue);
+    UNTIL(stat_job(queue, id)->failures > 0);
+    OK(bide_schedule_list(queue, cursor, &out, 1, &count));
+    EQ(count, 1);
+    EQ(out->state, BIDE_SCHEDULE_ACTIVE);
+    CHECK(out->problem != NULL && strstr(out->problem, "Mars/Olympus") != NULL);
+    bide_schedule_free(out);
+    OK(bide_schedule_pause(queue, "report"));
+    CODE(bide_schedule_resume(queue, "report"), BIDE_EINVAL);
+    CHECK(strstr(bide_last_error(), "Mars/Olympus") != NULL);
+    bide_schedule repaired = daily("report", a);
+    set(queue, &repaired);
+    OK(bide_schedule_resume(queue, "report"));
+    OK(bide_schedule_get(queue, "report", &out));
+    CHECK(out->problem == NULL);
+    bide_schedule_free(out);
+    stop(scheduler);
+}
+
+/* A schedule that is due, and fails as long as the queue is draining. */
+static uint64_t put_while_draining(bide *queue)
+{
+    OK(bide_pause(queue, BIDE_SCHEDULE_TOPIC, BIDE_FOREVER));
+    uint64_t id = put_due(queue, "tick", fresh_topic("a"), second_from_now(0), "");
+    OK(bide_drain(queue, true));
+    OK(bide_resume(queue, BIDE_SCHEDULE_TOPIC));
+    return id;
+}
+
+static void set_of_the_same_definition_clears_a_problem(void)
+{
+    bide *queue = open_schedules();
+    bide_schedule *out = NULL;
+    uint64_t id = put_while_draining(queue);
+    bide_scheduler *scheduler = start(queue);
+    UNTIL(stat_job(queue, id)->failures > 0);
+    OK(bide_pause(queue, BIDE_SCHEDULE_TOPIC, BIDE_FOREVER));
+    OK(bide_drain(queue, false));
+    OK(bide_schedule_get(queue, "tick", &out));
+    CHECK(out->problem != NULL);
+    set(queue, out);
+    bide_schedule_free(out);
+    OK(bide_schedule_get(queue, "tick", &out));
+    CHECK(out->problem == NULL && out->id != id);
+    EQ(stat_job(queue, out->id)->state, BIDE_STATE_READY);
+    bide_schedule_free(out);
+    OK(bide_resume(queue, BIDE_SCHEDULE_TOPIC));
+    stop(scheduler);
 }
 
 static void policy_of_the_topic_is_not_for_schedules(void)
@@ -735,8 +911,88 @@ static void queue_with_a_scheduler_is_not_closed(void)
     CODE(bide_close(queue), BIDE_EBUSY);
     stop(scheduler);
     OK(bide_scheduler_stop(NULL));
-    CODE(bide_scheduler_start(NULL, &none), BIDE_EINVAL);
-    CODE(bide_scheduler_start(queue, NULL), BIDE_EINVAL);
+    CODE(bide_scheduler_start(NULL, NULL, &none), BIDE_EINVAL);
+    CODE(bide_scheduler_start(queue, NULL, NULL), BIDE_EINVAL);
+}
+
+static void name_of_a_scheduler_is_in_the_history_of_a_failure(void)
+{
+    bide *queue = open_schedules();
+    bide_scheduler_options options = BIDE_SCHEDULER_OPTIONS_INIT;
+    bide_scheduler *scheduler = NULL;
+    bide_failure failure;
+    options.name = "runner 7";
+    uint64_t id = put_while_draining(queue);
+    OK(bide_scheduler_start(queue, &options, &scheduler));
+    UNTIL(stat_job(queue, id)->failures > 0);
+    EQ(bide_job_history(stat_job(queue, id), &failure, 1), 1);
+    if (is_in_process()) /* a bided may have been faster */
+        TEXT(failure.holder.data, failure.holder.size, "runner 7");
+    OK(bide_drain(queue, false));
+    stop(scheduler);
+}
+
+static void invalid_options_of_a_scheduler_are_rejected(void)
+{
+    bide *queue = open_schedules();
+    char longest[BIDE_HOLDER_MAX + 2];
+    bide_scheduler_options options = BIDE_SCHEDULER_OPTIONS_INIT;
+    bide_scheduler *scheduler = NULL;
+    memset(longest, 'n', sizeof longest);
+    longest[sizeof longest - 1] = 0;
+    options.stop_timeout_ms = -2;
+    CODE(bide_scheduler_start(queue, &options, &scheduler), BIDE_EINVAL);
+    options.stop_timeout_ms = BIDE_FOREVER;
+    options.name = "";
+    CODE(bide_scheduler_start(queue, &options, &scheduler), BIDE_EINVAL);
+    options.name = longest;
+    CODE(bide_scheduler_start(queue, &options, &scheduler), BIDE_EINVAL);
+    options.size = 4;
+    CODE(bide_scheduler_start(queue, &options, &scheduler), BIDE_EINVAL);
+    CHECK(strstr(bide_last_error(), "BIDE_SCHEDULER_OPTIONS_INIT") != NULL);
+    CHECK(scheduler == NULL);
+    options = (bide_scheduler_options)BIDE_SCHEDULER_OPTIONS_INIT;
+    longest[BIDE_HOLDER_MAX] = 0;
+    options.name = longest;
+    OK(bide_scheduler_start(queue, &options, &scheduler));
+    stop(scheduler);
+}
+
+/* A zone is read from a file, where a thread can be cancelled. */
+static void *make_all_calls(void *arg)
+{
+    struct changer *changer = arg;
+    bide_schedule wanted = daily("report", changer->topic), *out = NULL;
+    char cursor[BIDE_CURSOR_SIZE] = "";
+    int64_t moment;
+    size_t count;
+    wanted.zone = "Europe/Berlin";
+    CHECK(pthread_cancel(pthread_self()) == 0);
+    OK(bide_schedule_next(&wanted, 0, &moment, 1, &count, NULL));
+    OK(bide_schedule_set(changer->queue, &wanted, &out));
+    bide_schedule_free(out);
+    OK(bide_schedule_get(changer->queue, "report", &out));
+    bide_schedule_free(out);
+    OK(bide_schedule_list(changer->queue, cursor, &out, 1, &count));
+    bide_schedule_free(out);
+    OK(bide_schedule_pause(changer->queue, "report"));
+    OK(bide_schedule_resume(changer->queue, "report"));
+    OK(bide_schedule_run(changer->queue, "report", NULL));
+    stop(start(changer->queue));
+    OK(bide_schedule_remove(changer->queue, "report"));
+    changer->over = true;
+    pthread_testcancel();
+    return NULL;
+}
+
+static void no_call_is_a_cancellation_point(void)
+{
+    struct changer changer = {.queue = open_schedules(), .topic = fresh_topic("a")};
+    void *result = NULL;
+    pthread_t thread = start_thread(make_all_calls, &changer);
+    CHECK(pthread_join(thread, &result) == 0);
+    CHECK(result == PTHREAD_CANCELED);
+    CHECK(changer.over);
 }
 
 static void shutdown_ends_a_scheduler(void)
@@ -766,16 +1022,25 @@ static const struct test tests[] = {
     TEST(replace_marks_a_last_job_that_is_reserved),
     TEST(key_of_its_own_is_held_by_one_job),
     TEST(delay_and_expiry_count_from_the_moment),
+    TEST(jobs_have_the_defaults_of_their_topic),
+    TEST(key_held_by_a_reserved_job_gets_no_other),
+    TEST(accepted_definition_stays_small_enough),
     TEST(paused_schedule_makes_no_jobs),
     TEST(run_puts_a_job_now_and_keeps_the_next_moment),
+    TEST(run_in_the_millisecond_of_a_moment_adds_a_job),
     TEST(run_is_refused_while_the_key_is_held),
     TEST(damaged_definition_is_buried_and_stops_no_other),
     TEST(problem_of_a_damaged_schedule_is_text),
+    TEST(missing_zone_is_a_problem_until_the_schedule_is_set),
+    TEST(set_of_the_same_definition_clears_a_problem),
     TEST(policy_of_the_topic_is_not_for_schedules),
     TEST(kicked_schedule_waits_for_its_moment),
     TEST(set_waits_while_a_scheduler_holds_the_schedule),
     TEST(moments_wait_while_the_queue_is_draining),
     TEST(queue_with_a_scheduler_is_not_closed),
+    TEST(name_of_a_scheduler_is_in_the_history_of_a_failure),
+    TEST(invalid_options_of_a_scheduler_are_rejected),
+    TEST(no_call_is_a_cancellation_point),
     TEST(shutdown_ends_a_scheduler),
 };
 

@@ -81,7 +81,7 @@ static void each_moment_has_one_job_although_commits_fail(void)
     put_schedule(queue, &seen);
     vfs_fail_at_random(7, 100);
     for (size_t i = 0; i < COUNT(schedulers); i++)
-        OK(bide_scheduler_start(queue, &schedulers[i]));
+        OK(bide_scheduler_start(queue, NULL, &schedulers[i]));
     int64_t end_us = clock_us() + FAULTS_S * 1000000;
     while (clock_us() < end_us)
         look(queue, &seen);
@@ -107,7 +107,7 @@ static void full_disk_delays_moments_and_loses_none(void)
     bide *queue = open_jobs("");
     bide_scheduler *scheduler;
     struct seen seen = {.begin_ms = (wall_ms() / SECOND - MOMENTS) * SECOND};
-    OK(bide_scheduler_start(queue, &scheduler));
+    OK(bide_scheduler_start(queue, NULL, &scheduler));
     put_schedule(queue, &seen);
     struct vfs_fault full = {
         .call = VFS_WRITE, .nth = 1, .times = 0, .code = SQLITE_FULL, .system = ENOSPC};
@@ -121,6 +121,26 @@ static void full_disk_delays_moments_and_loses_none(void)
         look(queue, &seen);
     }
     OK(bide_scheduler_stop(scheduler));
+    OK(bide_close(queue));
+}
+
+/* The disk does not answer. The scheduler has begun a step, which ends when the disk goes on. */
+static void stop_is_bounded_while_the_disk_hangs(void)
+{
+    vfs_install();
+    bide *queue = open_jobs("");
+    bide_scheduler_options options = BIDE_SCHEDULER_OPTIONS_INIT;
+    bide_scheduler *scheduler;
+    struct seen seen = {.begin_ms = (wall_ms() / SECOND - MOMENTS) * SECOND};
+    options.stop_timeout_ms = 1;
+    put_schedule(queue, &seen);
+    vfs_hold_syncs(true);
+    OK(bide_scheduler_start(queue, &options, &scheduler));
+    UNTIL(vfs_held_syncs() > 0);
+    EQ(bide_scheduler_stop(scheduler), BIDE_TIMED_OUT);
+    EQ(bide_close(queue), BIDE_EBUSY);
+    vfs_hold_syncs(false);
+    UNTIL(bide_scheduler_stop(scheduler) == BIDE_OK);
     OK(bide_close(queue));
 }
 
@@ -154,7 +174,7 @@ static void steps_at_an_idle_server_do_not_wait_for_clients(void)
                         "\"end_at_ms\":%lld,\"body\":\"%0*d\"}",
                         (long long)(end_ms - JOBS * SECOND), (long long)end_ms, BODY, 0);
     OK(bide_put(local_server.queue, BIDE_SCHEDULE_TOPIC, text, (size_t)size, &options, NULL));
-    OK(bi_scheduler_start(local_server.queue, true, &scheduler));
+    OK(bi_scheduler_start(local_server.queue, NULL, true, &scheduler));
     UNTIL(ready_ticks(local_server.queue) == JOBS);
     close(fd);
     OK(bide_scheduler_stop(scheduler));
@@ -165,6 +185,7 @@ static void steps_at_an_idle_server_do_not_wait_for_clients(void)
 static const struct test tests[] = {
     TEST(each_moment_has_one_job_although_commits_fail),
     TEST(full_disk_delays_moments_and_loses_none),
+    TEST(stop_is_bounded_while_the_disk_hangs),
 #ifdef FAULT_SERVER
     TEST(steps_at_an_idle_server_do_not_wait_for_clients),
 #endif

@@ -93,7 +93,7 @@ static bide *open_patiently(void)
 static void be_scheduler(void)
 {
     bide_scheduler *scheduler;
-    if (bide_scheduler_start(open_patiently(), &scheduler) != BIDE_OK)
+    if (bide_scheduler_start(open_patiently(), NULL, &scheduler) != BIDE_OK)
         _exit(1);
     for (;;)
         pause();

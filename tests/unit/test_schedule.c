@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* test_schedule.c - definitions and plans of schedules; the test owns the clock. */
+#include "queue/queue.h"
 #include "schedule/schedule.h"
 
 #include "unit.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define SECOND INT64_C(1000)
@@ -22,7 +24,7 @@ static struct schedule *schedule_of(const char *members)
              strstr(members, "\"topic\"") == NULL ? ",\"topic\":\"t\"" : "",
              strstr(members, "\"zone\"") == NULL ? ",\"zone\":\"UTC\"" : "");
     if (bi_schedule_decode(text, strlen(text), 0, &schedule, error) != BIDE_OK ||
-        bi_schedule_compile(schedule, error) != BIDE_OK)
+        bi_schedule_open_zone(schedule, error) != BIDE_OK)
         fail_msg("%s: %s", text, error);
     return schedule;
 }
@@ -52,7 +54,7 @@ static void rejects(const char *text, const char *words)
     struct schedule *schedule = NULL;
     int code = bi_schedule_decode(text, strlen(text), 1, &schedule, error);
     if (code == BIDE_OK) {
-        code = bi_schedule_compile(schedule, error);
+        code = bi_schedule_open_zone(schedule, error);
         bi_schedule_free(schedule);
     }
     assert_int_equal(code, BIDE_EINVAL);
@@ -250,6 +252,61 @@ static void paused_schedule_stays_paused(void **state)
     bi_schedule_free(after);
 }
 
+/* ---- run ---- */
+
+static void run_is_between_the_moments(void **state)
+{
+    (void)state;
+    struct schedule *cron = schedule_of("\"when\":\"0 6 * * *\"");
+    assert_int_equal(bi_schedule_between(cron, NIGHT), NIGHT + 1);
+    assert_int_equal(bi_schedule_between(cron, NIGHT + 1), NIGHT + 1);
+    assert_int_equal(bi_schedule_between(cron, NIGHT - 1), NIGHT - 1);
+    struct schedule *every = schedule_of("\"when\":\"every 7m\",\"start_at_ms\":1795132800001");
+    assert_int_equal(bi_schedule_between(every, NIGHT), NIGHT);
+    assert_int_equal(bi_schedule_between(every, NIGHT + 1), NIGHT + 2);
+    assert_int_equal(bi_schedule_between(every, NIGHT + 1 + 7 * MINUTE), NIGHT + 2 + 7 * MINUTE);
+    assert_int_equal(bi_schedule_between(every, NIGHT + 1 - 7 * MINUTE), NIGHT + 2 - 7 * MINUTE);
+    bi_schedule_free(cron);
+    bi_schedule_free(every);
+}
+
+/* ---- calls ---- */
+
+/* A set that has found a paused schedule, and steps after it was resumed. */
+static void set_does_not_undo_a_resume_meanwhile(void **state)
+{
+    (void)state;
+    bide *queue = NULL;
+    bide_schedule def = BIDE_SCHEDULE_INIT;
+    struct schedule_call call;
+    bide_op op;
+    def.name = "s";
+    def.when = "0 0 1 1 *";
+    def.zone = "UTC";
+    def.topic = "t";
+    def.state = BIDE_SCHEDULE_PAUSED;
+    assert_int_equal(bide_open("memory:", NULL, &queue), BIDE_OK);
+    assert_int_equal(bide_schedule_set(queue, &def, NULL), BIDE_OK);
+
+    memset(&op, 0, sizeof(op));
+    bi_schedule_call_begin(&call, BI_SCHEDULE_SET, NULL,
+                           schedule_of("\"when\":\"0 0 1 1 *\",\"body\":\"new\""), &op);
+    assert_int_equal(bi_blocking_call_run(queue, &op), BIDE_OK);
+    assert_true(bi_schedule_call_next(&call, &op));
+    assert_int_equal(op.kind, BIDE_OP_FINISH_AND_PUT);
+    assert_int_equal(bide_schedule_resume(queue, "s"), BIDE_OK);
+    do
+        bi_blocking_call_run(queue, &op);
+    while (bi_schedule_call_next(&call, &op));
+
+    assert_int_equal(call.code, BIDE_OK);
+    assert_int_equal(call.result->def.state, BIDE_SCHEDULE_ACTIVE);
+    assert_true(call.result->def.next_at_ms > 0);
+    assert_int_equal(call.result->def.body.size, 3);
+    bi_schedule_call_done(&call);
+    assert_int_equal(bide_close(queue), BIDE_OK);
+}
+
 /* ---- jobs ---- */
 
 static void job_has_the_options_and_the_key_of_its_moment(void **state)
@@ -303,16 +360,17 @@ static void own_job_is_due_at_the_next_moment(void **state)
 {
     (void)state;
     struct schedule *schedule = due_at("\"when\":\"every 1s\"", NIGHT);
-    struct schedule_put put;
+    struct schedule_put put = {.text = NULL};
     bide_put_item item;
-    bi_schedule_describe_self(schedule, "{}", &put, &item);
+    assert_true(bi_schedule_describe_self(schedule, &put, &item));
     assert_int_equal(put.options.run_at_ms, NIGHT);
     schedule->def.next_at_ms = 0;
-    bi_schedule_describe_self(schedule, "{}", &put, &item);
+    assert_true(bi_schedule_describe_self(schedule, &put, &item));
     assert_int_equal(put.options.run_at_ms, 0); /* to be planned at once */
     schedule->def.state = BIDE_SCHEDULE_PAUSED;
-    bi_schedule_describe_self(schedule, "{}", &put, &item);
+    assert_true(bi_schedule_describe_self(schedule, &put, &item));
     assert_int_equal(put.options.run_at_ms, BIDE_TIMESTAMP_MAX_MS);
+    free(put.text);
     bi_schedule_free(schedule);
 }
 
@@ -343,6 +401,122 @@ static void stored_form_is_decoded_as_it_was_encoded(void **state)
     bi_schedule_free(schedule);
 }
 
+/* Otherwise a schedule that a queue has accepted could become too large for it. */
+static void stored_form_has_the_same_size_at_all_times(void **state)
+{
+    (void)state;
+    struct schedule *schedule = schedule_of("\"when\":\"every 1s\",\"body\":\"b\"");
+    char *text = bi_schedule_format_stored(&schedule->def);
+    size_t size = strlen(text);
+    free(text);
+    for (int state_number = BIDE_SCHEDULE_ACTIVE; state_number <= BIDE_SCHEDULE_ENDED;
+         state_number++) {
+        schedule->def.state = (bide_schedule_state)state_number;
+        schedule->def.next_at_ms = state_number == 0 ? 0 : BIDE_TIMESTAMP_MAX_MS;
+        schedule->def.last_at_ms = BIDE_TIMESTAMP_MAX_MS;
+        schedule->def.made = state_number == 0 ? 1 : INT64_MAX;
+        text = bi_schedule_format_stored(&schedule->def);
+        assert_int_equal(strlen(text), size);
+        free(text);
+    }
+    bi_schedule_free(schedule);
+}
+
+static int fails_at; /* counts down; the allocation that reaches 0 fails */
+
+static void *fail_once(size_t size)
+{
+    return --fails_at == 0 ? NULL : malloc(size);
+}
+
+static void lack_of_memory_does_not_damage_a_definition(void **state)
+{
+    (void)state;
+    static const char text[] = "{\"name\":\"s\",\"when\":\"@daily\",\"zone\":\"UTC\",\"topic\":"
+                               "\"t\",\"body_base64\":\"AP8=\",\"made\":3}";
+    bide_job job = {.key = "s", .key_size = 1, .body = text, .body_size = strlen(text)};
+    char error[BI_ERRMSG_SIZE];
+    int code = BIDE_ENOMEM;
+    json_set_alloc_funcs(fail_once, free);
+    for (int i = 1; fails_at <= 0 || i == 1; i++) {
+        struct schedule *schedule = NULL;
+        fails_at = i;
+        code = bi_schedule_of_job(&job, &schedule, error);
+        if (code == BIDE_OK)
+            assert_int_equal(schedule->def.state, BIDE_SCHEDULE_ACTIVE);
+        else
+            assert_int_equal(code, BIDE_ENOMEM);
+        bi_schedule_free(schedule);
+    }
+    json_set_alloc_funcs(malloc, free);
+    assert_int_equal(code, BIDE_OK);
+}
+
+/* Each option is stored, or set fails: none is dropped silently. */
+static void every_option_of_a_put_is_carried_or_rejected(void **state)
+{
+    (void)state;
+    static const bide_put_options defaults = BIDE_PUT_OPTIONS_INIT;
+    size_t carried = 0;
+    for (size_t at = offsetof(bide_put_options, priority); at < sizeof(defaults); at++) {
+        bide_schedule given = BIDE_SCHEDULE_INIT;
+        bide_put_options options = defaults;
+        struct schedule *schedule = NULL;
+        char error[BI_ERRMSG_SIZE];
+        bool is_key = at >= offsetof(bide_put_options, key) &&
+                      at < offsetof(bide_put_options, key) + sizeof(defaults.key);
+        bool is_padding = at > offsetof(bide_put_options, key_hold_retained) &&
+                          at < offsetof(bide_put_options, max_retries);
+        if (is_key || is_padding)
+            continue;
+        given.name = given.topic = "s";
+        given.when = "every 1h";
+        given.overlap = BIDE_OVERLAP_SKIP;
+        given.options = &options;
+        options.key = (bide_slice){"k", 1};
+        ((char *)&options)[at] ^= 1;
+        if (bi_schedule_copy(&given, &schedule, error) != BIDE_OK)
+            continue;
+        carried++;
+        assert_int_equal(schedule->options.key.size, 1);
+        schedule->options.key = options.key;
+        assert_memory_equal(&schedule->options, &options, sizeof(options));
+        bi_schedule_free(schedule);
+    }
+    assert_true(carried > 20);
+}
+
+static void absence_of_a_default_is_carried(void **state)
+{
+    (void)state;
+    static const char text[] = "{\"name\":\"s\",\"when\":\"every 1h\",\"topic\":\"t\",\"ttr_ms\":0,"
+                               "\"max_retries\":-1,\"backoff_base_ms\":0,\"backoff_max_ms\":0,"
+                               "\"retain_ms\":0,\"fallbacks\":1,\"expires_in_ms\":0}";
+    char error[BI_ERRMSG_SIZE] = "";
+    struct schedule *schedule = NULL;
+    if (bi_schedule_decode(text, strlen(text), 0, &schedule, error) != BIDE_OK)
+        fail_msg("%s", error);
+    json_t *object = bi_schedule_encode(&schedule->def, BI_SCHEDULE_DEFINITION);
+    json_t *expected = json_loads(text, 0, NULL);
+    assert_true(json_equal(object, expected));
+    json_decref(object);
+    json_decref(expected);
+
+    struct schedule_put put;
+    bide_put_item item;
+    bi_schedule_describe(schedule, NIGHT, NIGHT, &put, &item);
+    assert_int_equal(put.options.ttr_ms, BIDE_NO_DEFAULT);
+    assert_int_equal(put.options.max_retries, BIDE_NO_DEFAULT);
+    assert_int_equal(put.options.backoff_base_ms, BIDE_NO_DEFAULT);
+    assert_int_equal(put.options.backoff_max_ms, BIDE_NO_DEFAULT);
+    assert_int_equal(put.options.retain_ms, BIDE_NO_DEFAULT);
+    assert_int_equal(put.options.expires_at_ms, BIDE_NO_DEFAULT);
+    assert_int_equal(put.options.fallbacks, BIDE_FALLBACK_RETRIES);
+    bi_schedule_free(schedule);
+}
+
+#define VALID "\"name\":\"n\",\"when\":\"every 1m\",\"topic\":\"t\""
+
 static void times_may_be_texts(void **state)
 {
     (void)state;
@@ -358,7 +532,22 @@ static void times_may_be_texts(void **state)
     bi_schedule_free(schedule);
 }
 
-#define VALID "\"name\":\"n\",\"when\":\"every 1m\",\"topic\":\"t\""
+static void times_are_in_the_zone_of_the_definition(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "{\"start_at\":\"2026-11-20 09:00\",\"name\":\"n\",\"when\":\"@daily\","
+        "\"topic\":\"t\",\"end_at\":\"2026-11-21\",\"zone\":\"Asia/Tokyo\"}";
+    char error[BI_ERRMSG_SIZE] = "";
+    struct schedule *schedule = NULL;
+    if (bi_schedule_decode(text, strlen(text), NIGHT, &schedule, error) != BIDE_OK)
+        fail_msg("%s", error);
+    assert_int_equal(schedule->def.start_at_ms, NIGHT);
+    assert_int_equal(schedule->def.end_at_ms, NIGHT + 15 * HOUR);
+    bi_schedule_free(schedule);
+    rejects("{" VALID ",\"start_at\":\"today\",\"zone\":\"Mars/Olympus\"}",
+            "there is no time zone \"Mars/Olympus\"");
+}
 
 static void invalid_definitions_are_rejected_with_the_reason(void **state)
 {
@@ -373,6 +562,10 @@ static void invalid_definitions_are_rejected_with_the_reason(void **state)
     rejects("{\"name\":\"n\",\"when\":\"1 2 3\",\"topic\":\"t\"}", "");
     rejects("{" VALID ",\"zone\":\"Mars/Olympus\"}", "Mars/Olympus");
     rejects("{" VALID ",\"zone\":7}", "must be a string");
+    rejects("{" VALID ",\"zone\":\"\"}", "1 to 63 bytes");
+    rejects("{" VALID ",\"zone\":\"../passwd\"}", "cannot have this name");
+    rejects("{" VALID ",\"fallbacks\":2}", "from 0 to 1");
+    rejects("{" VALID ",\"run_at_ms\":5}", "unknown name \"run_at_ms\"");
     rejects("{" VALID ",\"prioritty\":7}", "did you mean \"priority\"");
     rejects("{" VALID ",\"priority\":-1}", "from 0 to 4294967295");
     rejects("{" VALID ",\"ttr_ms\":\"1m\"}", "whole number");
@@ -408,11 +601,18 @@ int main(void)
         cmocka_unit_test(other_moments_begin_now),
         cmocka_unit_test(due_moment_is_decided_by_the_new_definition),
         cmocka_unit_test(paused_schedule_stays_paused),
+        cmocka_unit_test(run_is_between_the_moments),
+        cmocka_unit_test(set_does_not_undo_a_resume_meanwhile),
         cmocka_unit_test(job_has_the_options_and_the_key_of_its_moment),
         cmocka_unit_test(jitter_depends_on_name_and_moment_only),
         cmocka_unit_test(own_job_is_due_at_the_next_moment),
         cmocka_unit_test(stored_form_is_decoded_as_it_was_encoded),
+        cmocka_unit_test(stored_form_has_the_same_size_at_all_times),
+        cmocka_unit_test(lack_of_memory_does_not_damage_a_definition),
+        cmocka_unit_test(every_option_of_a_put_is_carried_or_rejected),
+        cmocka_unit_test(absence_of_a_default_is_carried),
         cmocka_unit_test(times_may_be_texts),
+        cmocka_unit_test(times_are_in_the_zone_of_the_definition),
         cmocka_unit_test(invalid_definitions_are_rejected_with_the_reason),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

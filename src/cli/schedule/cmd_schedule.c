@@ -175,7 +175,7 @@ static int check_set(const struct cli *cli)
     def.topic = cli->words[3];
     int code = bi_schedule_copy(&def, &schedule, error);
     if (code == BIDE_OK) {
-        code = bi_schedule_compile(schedule, error);
+        code = bi_schedule_open_zone(schedule, error);
         bi_schedule_free(schedule);
     }
     return code == BIDE_OK ? BI_EXIT_OK : bi_cli_usage_error(cli, "%s", error);

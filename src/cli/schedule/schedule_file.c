@@ -42,7 +42,7 @@ static bool add(struct reader *reader, struct schedule *schedule, char *error)
             bi_schedule_free(schedule);
             return false;
         }
-    if (bi_schedule_compile(schedule, error) != BIDE_OK) {
+    if (bi_schedule_open_zone(schedule, error) != BIDE_OK) {
         bi_schedule_free(schedule);
         return false;
     }

@@ -55,19 +55,26 @@ static void write_invalid(struct output *output, const char *reason)
     bi_output_text(output, "\r\n");
 }
 
-static void write_next(struct output *output, const struct schedule *schedule, uint64_t count)
+static void write_next(struct output *output, struct schedule *schedule, uint64_t count)
 {
-    int64_t moments[BIDE_BATCH_JOBS];
-    size_t found = 0;
+    int64_t moments[BIDE_BATCH_JOBS], now = bi_clock_wall() / 1000;
+    char error[BI_ERRMSG_SIZE];
     assert(count <= BIDE_BATCH_JOBS);
 
-    int64_t now = bi_clock_wall() / 1000;
-    int code = bide_schedule_next(&schedule->def, now, moments, (size_t)count, &found, NULL);
+    int code = BIDE_OK;
+    if (schedule->def.when == NULL) {
+        code = BIDE_EINVAL;
+        bi_errmsg_set(error, "%s", schedule->problem);
+    } else if (bi_schedule_needs_zone(schedule)) {
+        code = bi_schedule_open_zone(schedule, error);
+    }
     if (code != BIDE_OK) {
-        write_invalid(output, bide_last_error());
+        write_invalid(output, error);
         return;
     }
 
+    size_t found = bi_schedule_moments(schedule, bi_schedule_first(schedule, now), INT64_MAX,
+                                       moments, (size_t)count);
     json_t *list = json_array();
     for (size_t i = 0; i < found; i++)
         json_array_append_new(list, json_integer(moments[i]));
@@ -187,7 +194,7 @@ const char *bi_beanstalk_schedule_set(struct request *request, const struct comm
 
     int code = bi_schedule_decode(command->body.data, command->body.size, now, &wanted, error);
     if (code == BIDE_OK)
-        code = bi_schedule_compile(wanted, error);
+        code = bi_schedule_open_zone(wanted, error);
     if (code == BIDE_OK)
         return begin(request, command, BI_SCHEDULE_SET, NULL, wanted);
 
@@ -249,25 +256,16 @@ const char *bi_beanstalk_schedule_list(struct request *request, const struct com
 
 #else /* without JSON */
 
-static const char *reject(struct request *request, const struct command *command)
-{
-    (void)request, (void)command;
-    return "UNKNOWN_COMMAND\r\n";
-}
+#pragma GCC diagnostic ignored "-Wunused-parameter"
 
-const char *bi_beanstalk_schedule_set(struct request *request, const struct command *command)
-{
-    return reject(request, command);
-}
+#define WITHOUT_JSON(name)                                                   \
+    const char *name(struct request *request, const struct command *command) \
+    {                                                                        \
+        return "UNKNOWN_COMMAND\r\n";                                        \
+    }
 
-const char *bi_beanstalk_schedule_call(struct request *request, const struct command *command)
-{
-    return reject(request, command);
-}
-
-const char *bi_beanstalk_schedule_list(struct request *request, const struct command *command)
-{
-    return reject(request, command);
-}
+WITHOUT_JSON(bi_beanstalk_schedule_set)
+WITHOUT_JSON(bi_beanstalk_schedule_call)
+WITHOUT_JSON(bi_beanstalk_schedule_list)
 
 #endif
