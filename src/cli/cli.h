@@ -52,7 +52,8 @@ struct cli {
 
     bool out_terminal; /* standard output is one */
     bool err_terminal;
-    bide *queue;                /* open, unless the verb is BI_VERB_NO_QUEUE */
+    bool creates_file; /* an open may create the file; by BI_VERB_CREATES_FILE, or by check() */
+    bide *queue;       /* open, unless the verb is BI_VERB_NO_QUEUE */
     char child_url[BI_URL_MAX]; /* its URL without a secret, for child processes */
     char shown[BI_URL_MAX];     /* its URL for messages */
 };

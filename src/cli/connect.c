@@ -225,7 +225,8 @@ int bi_connect_check_file(const struct cli *cli, const char *url)
     if (!bi_url_decode(path) || path[0] == 0 || access(path, F_OK) == 0)
         return BI_EXIT_OK;
     return bi_cli_error(cli, BI_EXIT_NO_QUEUE,
-                        "there is no file %.300s; only put, import, work and bench create it",
+                        "there is no file %.300s; only put, import, work, bench, schedule set and "
+                        "schedule load create it",
                         path);
 }
 
@@ -236,14 +237,13 @@ static int open_named(struct cli *cli, const char *named_url, const char *source
 
     add_secret_file(url, named_url, is_explicit);
     record_url(cli, url);
-    if ((cli->verb->traits & BI_VERB_CREATES_FILE) == 0 &&
-        bi_connect_check_file(cli, url) != BI_EXIT_OK)
+    if (!cli->creates_file && bi_connect_check_file(cli, url) != BI_EXIT_OK)
         return BI_EXIT_NO_QUEUE;
     int code = open_queue(cli, url, &cli->queue);
     if (code != BIDE_OK)
         return report_open_error(cli, code, source);
     bi_cli_detail(cli, "the queue is %s", cli->shown);
-    if ((cli->verb->traits & BI_VERB_CREATES_FILE) != 0 && strncmp(url, "memory:", 7) == 0)
+    if (cli->creates_file && strncmp(url, "memory:", 7) == 0)
         bi_cli_note(cli,
                     "bide: the queue is in memory, and its jobs are lost when this command ends");
     return BI_EXIT_OK;

@@ -184,6 +184,7 @@ static int run(struct cli *cli)
 {
     assert(cli->verb != NULL && cli->verb->run != NULL);
     unsigned traits = cli->verb->traits;
+    cli->creates_file = (traits & BI_VERB_CREATES_FILE) != 0;
     int exit = cli->verb->check == NULL ? BI_EXIT_OK : cli->verb->check(cli);
 
     if (exit == BI_EXIT_OK && (traits & BI_VERB_NO_CONFIG) == 0)

@@ -14,6 +14,42 @@
 
 #include <bide/task.h>
 
+/* ---- the flags of a job, of put and of schedule set ---- */
+
+#define BI_PUT_NOT_SET INT64_MIN /* of a flag whose 0 is a value */
+
+struct put_flags {
+    int64_t priority, ttr, retries, backoff, backoff_max, expires_in, retain;
+    const char *key;
+};
+
+#define BI_PUT_FLAGS_INIT                                                                      \
+    {                                                                                          \
+        BIDE_DEFAULT_PRIORITY, BI_PUT_NOT_SET, BI_PUT_NOT_SET, BI_PUT_NOT_SET, BI_PUT_NOT_SET, \
+            BI_PUT_NOT_SET, BI_PUT_NOT_SET, NULL                                               \
+    }
+
+/* Those that both verbs describe in the same way; to: struct put_flags. */
+#define BI_PUT_FLAGS(to)                                                                        \
+    BI_FLAG_PRIORITY('p', "priority", &(to)->priority, "lower is more urgent (default: 1024)"), \
+        BI_FLAG_DURATION('t', "ttr", &(to)->ttr,                                                \
+                         "time to run (default: that of the topic or queue, 1m)"),              \
+        BI_FLAG_RETRIES('r', "retries", &(to)->retries,                                         \
+                        "maximum retries, or unlimited (default: that of the topic, 25)"),      \
+        BI_FLAG_DURATION(0, "backoff", &(to)->backoff,                                          \
+                         "delay of the first retry, then doubled (default: 5s)"),               \
+        BI_FLAG_DURATION(0, "backoff-max", &(to)->backoff_max,                                  \
+                         "maximum delay of a retry (default: 1h)"),                             \
+        BI_FLAG_DURATION(0, "expires-in", &(to)->expires_in,                                    \
+                         "remove the job if not reserved in time"),                             \
+        BI_FLAG_DURATION(0, "retain", &(to)->retain, "retention of the result")
+
+/* Sets the options, except for the expiry. limits_retries: the queue can; a beanstalkd cannot. */
+void bi_put_set_options(const struct put_flags *flags, bool limits_retries,
+                        bide_put_options *options);
+/* A flag that is not given is 0; one that is given as 0 excludes the default of the topic. */
+int64_t bi_put_given(int64_t value);
+
 /* As of tasks, so that a job that always fails ends buried; a topic may have another default. */
 static inline void bi_put_set_default_retries(bide_put_options *options)
 {

@@ -466,7 +466,7 @@ static void missing_file_is_created_only_by_verbs_that_put(void)
     static const char *const looks[] = {"topics", "stats", "list", "export", "check", "ping"};
     for (size_t i = 0; i < COUNT(looks); i++)
         HAS(run_expect(6, looks[i], "--url", url)->err,
-            "only put, import, work and bench create it");
+            "only put, import, work, bench, schedule set and schedule load create it");
     CHECK(!file_exists(test_path("slip.db")));
     run_expect(0, "put", "t", "x", "--url", url);
     run_expect(0, "topics", "--url", url);

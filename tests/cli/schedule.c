@@ -3,8 +3,11 @@
 #include "cli_test.h"
 
 #include <bide/schedule.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* A schedule that is never due in a test. */
 #define YEARLY "0 0 1 1 *"
@@ -70,6 +73,45 @@ static void flags_are_those_of_the_definition(void)
     EQ(number_in(all, "retain_ms"), 11000);
     set("plain");
     EQ(number_in(got("plain"), "max_retries"), 25);
+    EQ(number_in(got("plain"), "fallbacks"), 1);
+    run_expect(0, "schedule", "set", "none", YEARLY, "t", "--ttr", "0", "--retries", "unlimited",
+               "--backoff", "0", "--retain", "0", "--expires-in", "0");
+    json_t *none = got("none");
+    EQ(number_in(none, "ttr_ms"), 0);
+    EQ(number_in(none, "max_retries"), -1);
+    EQ(number_in(none, "backoff_base_ms"), 0);
+    EQ(number_in(none, "retain_ms"), 0);
+    EQ(number_in(none, "expires_in_ms"), 0);
+    CHECK(json_object_get(none, "backoff_max_ms") == NULL);
+    HAS(run_expect(0, "schedule", "get", "none")->out, "unlimited");
+}
+
+static void policy_of_the_topic_wins(void)
+{
+    char id[30];
+    run_expect(0, "topic", "set", "t", "--retries", "3", "--retain", "1h");
+    set("a");
+    struct child *child = run_expect(0, "schedule", "run", "a");
+    snprintf(id, sizeof id, "%d", atoi(child->out.text));
+    json_t *job = json_at(run_expect(0, "job", id, "--json")->out, 0);
+    EQ(number_in(job, "max_retries"), 3);
+    EQ(number_in(job, "retain_ms"), 3600000);
+}
+
+static void start_and_end_are_in_the_zone(void)
+{
+    run_expect(0, "schedule", "set", "a", "@daily", "t", "--start", "2100-01-01 09:00", "--end",
+               "2101-01-01", "--zone", "Asia/Tokyo");
+    json_t *a = got("a");
+    EQ(number_in(a, "start_at_ms"), INT64_C(4102444800000));
+    EQ(number_in(a, "end_at_ms"), INT64_C(4133948400000));
+    struct child *child = run_expect(0, "schedule", "next", "@hourly", "-n", "1", "--zone",
+                                     "+05:00", "--start", "2100-01-01 05:00", "--json");
+    EQ(number_in(json_at(child->out, 0), "at_ms"), INT64_C(4102444800000));
+    HAS(run_expect(2, "schedule", "set", "a", "@daily", "t", "--start", "soon")->err,
+        "--start: \"soon\"");
+    HAS(run_expect(2, "schedule", "set", "a", "@daily", "t", "--end", "9:00", "--zone", "X/Y")->err,
+        "X/Y");
 }
 
 static void list_is_sorted_by_name(void)
@@ -289,6 +331,28 @@ static void crontab_is_loaded(void)
     HAS(run_expect(2, "schedule", "load", "--crontab", "--topic", "t", file)->err, "line 2");
 }
 
+static void only_set_and_load_create_a_file(void)
+{
+    char url[PATH_MAX + 10];
+    snprintf(url, sizeof url, "sqlite:%s", test_path("none.db"));
+    use_url(url);
+    const char *file = path_of("schedules", definitions);
+    static const char *const actions[][2] = {{"list", NULL}, {"get", "a"},    {"remove", "a"},
+                                             {"pause", "a"}, {"resume", "a"}, {"run", "a"},
+                                             {"next", "a"},  {"export", NULL}};
+    for (size_t i = 0; i < COUNT(actions); i++)
+        HAS(run_expect(6, "schedule", actions[i][0], actions[i][1])->err, "there is no file");
+    HAS(run_expect(6, "schedule", "load", file, "--dry-run")->err, "there is no file");
+    CHECK(access(test_path("none.db"), F_OK) != 0);
+    run_expect(0, "schedule", "load", file, "--yes");
+    CHECK(access(test_path("none.db"), F_OK) == 0);
+    run_expect(0, "schedule", "load", file, "--dry-run");
+    snprintf(url, sizeof url, "sqlite:%s", test_path("other.db"));
+    use_url(url);
+    set("a");
+    CHECK(access(test_path("other.db"), F_OK) == 0);
+}
+
 /* ---- jobs ---- */
 
 /* A worker puts the jobs, also where the queue is a file. */
@@ -302,6 +366,8 @@ static void worker_runs_schedules(void)
 static const struct test tests[] = {
     TEST(set_says_the_zone_and_the_next_moment),
     TEST(flags_are_those_of_the_definition),
+    TEST(policy_of_the_topic_wins),
+    TEST(start_and_end_are_in_the_zone),
     TEST(list_is_sorted_by_name),
     TEST(removed_schedules_are_gone),
     TEST(pause_and_resume_change_the_state),
@@ -315,6 +381,7 @@ static const struct test tests[] = {
     TEST(export_can_be_loaded),
     TEST(invalid_file_changes_nothing),
     TEST(crontab_is_loaded),
+    TEST(only_set_and_load_create_a_file),
     TEST(worker_runs_schedules),
 };
 

@@ -3,26 +3,25 @@
 
 #include "cli/connect.h"
 #include "cli/input.h"
+#include "cli/put.h"
 #include "cli/query.h"
 #include "util/clock.h"
 
-#include <bide/task.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
 
-#define RETRIES_NOT_SET INT64_MIN
-#define DEFAULT_COUNT   10
+#define DEFAULT_COUNT 10
 
 static struct schedule_flags opt = {
     .def = BIDE_SCHEDULE_INIT,
     .options = BIDE_PUT_OPTIONS_INIT,
     .count = DEFAULT_COUNT,
 };
-static int64_t priority = BIDE_DEFAULT_PRIORITY, retries = RETRIES_NOT_SET;
+static struct put_flags job = BI_PUT_FLAGS_INIT;
 static uint64_t misfire_max;
-static const char *key, *file;
+static const char *start, *end, *file;
 static bool paused;
 
 /* ---- flags ---- */
@@ -57,24 +56,16 @@ static const struct flag flags[] = {
     {0, "overlap", "allow|skip|replace", "if the last job still lives (default: allow)",
      parse_overlap, &opt.def.overlap},
     BI_FLAG_DURATION(0, "jitter", &opt.def.jitter_ms, "delay each job by up to this time"),
-    BI_FLAG_TIME(0, "start", &opt.def.start_at_ms, "first possible moment"),
-    BI_FLAG_TIME(0, "end", &opt.def.end_at_ms, "all moments are before this time"),
+    BI_FLAG_STRING(0, "start", "TIME", &start, "first possible moment, in the zone"),
+    BI_FLAG_STRING(0, "end", "TIME", &end, "all moments are before this time"),
     BI_FLAG_BOOL(0, "paused", &paused, "pause it, until \"bide schedule resume\""),
     BI_FLAG_STRING('f', "file", "FILE", &file, "read the body from FILE; -: standard input"),
-    BI_FLAG_PRIORITY('p', "priority", &priority, "lower is more urgent (default: 1024)"),
     BI_FLAG_DURATION('d', "delay", &opt.options.delay_ms, "time from the moment to the job"),
-    BI_FLAG_DURATION('t', "ttr", &opt.options.ttr_ms, "time to run (default: that of the queue)"),
-    BI_FLAG_STRING('k', "key", "KEY", &key, "key of the jobs (default: the name and the moment)"),
+    BI_FLAG_STRING('k', "key", "KEY", &job.key,
+                   "key of the jobs (default: the name and the moment)"),
     BI_FLAG_BOOL(0, "key-hold-retained", &opt.options.key_hold_retained,
                  "hold the key while the result is retained"),
-    BI_FLAG_RETRIES('r', "retries", &retries, "maximum retries, or unlimited (default: 25)"),
-    BI_FLAG_DURATION(0, "backoff", &opt.options.backoff_base_ms,
-                     "delay of the first retry, then doubled (default: 5s)"),
-    BI_FLAG_DURATION(0, "backoff-max", &opt.options.backoff_max_ms,
-                     "maximum delay of a retry (default: 1h)"),
-    BI_FLAG_DURATION(0, "expires-in", &opt.def.expires_in_ms,
-                     "remove a job if not reserved in time"),
-    BI_FLAG_DURATION(0, "retain", &opt.options.retain_ms, "retention of the result"),
+    BI_PUT_FLAGS(&job),
     BI_FLAG_COUNT('n', "count", &opt.count, "next: number of moments (default: 10)"),
     BI_FLAG_BOOL(0, "crontab", &opt.crontab, "load: the file is a crontab"),
     BI_FLAG_STRING(0, "topic", "TOPIC", &opt.topic, "load --crontab: topic of the jobs"),
@@ -83,17 +74,30 @@ static const struct flag flags[] = {
     BI_FLAGS_END,
 };
 
-/* Fills in what the flags do not set directly. */
-static void complete_options(void)
+/* Parses the time of a flag, whose zone may be that of another flag. */
+static bool parse_moment(const struct cli *cli, const char *name, const char *text, int64_t *to)
 {
+    char error[BI_ERRMSG_SIZE];
+    int64_t now_ms = bi_clock_wall() / 1000;
+    if (text == NULL ||
+        bi_schedule_parse_moment(name, text, opt.def.zone, now_ms, to, error) == BIDE_OK)
+        return true;
+    bi_cli_usage_error(cli, "%s", error);
+    return false;
+}
+
+/* Fills in what the flags do not set directly. */
+static int complete_options(const struct cli *cli)
+{
+    bi_put_set_options(&job, true, &opt.options);
     opt.def.options = &opt.options;
-    opt.options.priority = (uint32_t)priority;
-    opt.options.max_retries = retries == RETRIES_NOT_SET ? BIDE_TASK_RETRIES : (int32_t)retries;
+    opt.def.expires_in_ms = bi_put_given(job.expires_in);
     opt.def.misfire_max = (uint32_t)misfire_max;
-    if (key != NULL)
-        opt.options.key = (bide_slice){key, strlen(key)};
     if (paused)
         opt.def.state = BIDE_SCHEDULE_PAUSED;
+    bool good = parse_moment(cli, "--start", start, &opt.def.start_at_ms) &&
+                parse_moment(cli, "--end", end, &opt.def.end_at_ms);
+    return good ? BI_EXIT_OK : BI_EXIT_USAGE;
 }
 
 /* ---- set ---- */
@@ -326,18 +330,19 @@ static const struct action {
     size_t least, most; /* words behind the name */
     int (*check)(const struct cli *cli);
     int (*run)(struct cli *cli);
+    bool creates_file;  /* of the queue, but not with --dry-run */
     bool without_queue; /* it opens the queue itself, if it needs one */
 } actions[] = {
-    {"set", 1, 4, check_set, run_set, false},
-    {"get", 1, 1, NULL, run_get, false},
-    {"list", 0, 0, NULL, run_list, false},
-    {"remove", 1, BI_WORDS_MAX, NULL, run_remove, false},
-    {"pause", 1, BI_WORDS_MAX, NULL, run_pause, false},
-    {"resume", 1, BI_WORDS_MAX, NULL, run_resume, false},
-    {"run", 1, 1, NULL, run_run, false},
-    {"next", 1, 1, check_next, run_next, true},
-    {"load", 1, 1, check_load, run_load, false},
-    {"export", 0, 0, NULL, bi_schedule_export, false},
+    {"set", 1, 4, check_set, run_set, true, false},
+    {"get", 1, 1, NULL, run_get, false, false},
+    {"list", 0, 0, NULL, run_list, false, false},
+    {"remove", 1, BI_WORDS_MAX, NULL, run_remove, false, false},
+    {"pause", 1, BI_WORDS_MAX, NULL, run_pause, false, false},
+    {"resume", 1, BI_WORDS_MAX, NULL, run_resume, false, false},
+    {"run", 1, 1, NULL, run_run, false, false},
+    {"next", 1, 1, check_next, run_next, false, true},
+    {"load", 1, 1, check_load, run_load, true, false},
+    {"export", 0, 0, NULL, bi_schedule_export, false, false},
 };
 
 static const struct action *action;
@@ -371,14 +376,16 @@ static int find_action(const struct cli *cli)
 
 static int check(struct cli *cli)
 {
-    int exit = bi_verb_check_words(cli, 1, BI_WORDS_MAX);
+    int exit = complete_options(cli);
+    if (exit == BI_EXIT_OK)
+        exit = bi_verb_check_words(cli, 1, BI_WORDS_MAX);
     if (exit == BI_EXIT_OK)
         exit = find_action(cli);
     if (exit == BI_EXIT_OK)
         exit = bi_verb_check_words(cli, action->least + 1, action->most + 1);
     if (exit != BI_EXIT_OK)
         return exit;
-    complete_options();
+    cli->creates_file = action->creates_file && !opt.dry_run;
     return action->check == NULL ? BI_EXIT_OK : action->check(cli);
 }
 
@@ -393,7 +400,7 @@ const struct verb bi_verb_schedule = {
     .usage = "ACTION [ARGUMENT...]",
     .summary = "put jobs at recurring times",
     .flags = flags,
-    .traits = BI_VERB_NO_QUEUE | BI_VERB_COUNTS_WORDS | BI_VERB_CREATES_FILE,
+    .traits = BI_VERB_NO_QUEUE | BI_VERB_COUNTS_WORDS,
     .check = check,
     .run = run,
 };

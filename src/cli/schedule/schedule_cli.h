@@ -31,8 +31,9 @@ struct schedule_list {
 
 /* Takes the schedule over. False: out of memory, and the schedule is freed. */
 bool bi_schedule_list_add(struct schedule_list *list, struct schedule *schedule);
-/* Sorts by name. Of several with a name the one with the highest id stays. */
-void bi_schedule_list_sort(struct schedule_list *list);
+/* Sorts by name. Of several with a name, which a list has if they change meanwhile, the one with the
+ * highest id stays. Returns such a name; NULL: none. */
+const char *bi_schedule_list_sort(struct schedule_list *list);
 void bi_schedule_list_free(struct schedule_list *list);
 
 /* Reads all schedules of the queue. Returns BI_EXIT_OK, or prints an error. */
@@ -54,8 +55,8 @@ int bi_schedule_show_moments(const struct cli *cli, const char *zone, const int6
 
 /* ---- schedule_file.c ---- */
 
-/* Reads a file, "-" is standard input. All schedules are checked and compiled. Returns BI_EXIT_OK,
- * or prints an error with the number of the line. */
+/* Reads a file, "-" is standard input. All schedules are checked, and sorted by name. Returns
+ * BI_EXIT_OK, or prints an error. */
 int bi_schedule_file_read(const struct cli *cli, const struct schedule_flags *flags,
                           const char *path, struct schedule_list *list);
 

@@ -29,19 +29,14 @@ struct reader {
     struct schedule_list *list;
     int64_t now_ms;
     uint64_t line;
-    char zone[BI_TIMEZONE_NAME_SIZE];      /* of CRON_TZ */
-    char name[BIDE_SCHEDULE_NAME_MAX + 1]; /* of the next line of a crontab */
+    /* With one more byte, so that a text that is too long stays invalid. */
+    char zone[BI_TIMEZONE_NAME_SIZE + 1];  /* of CRON_TZ */
+    char name[BIDE_SCHEDULE_NAME_MAX + 2]; /* of the next line of a crontab */
 };
 
 /* Takes a schedule over, after the checks that a queue would make. */
 static bool add(struct reader *reader, struct schedule *schedule, char *error)
 {
-    for (size_t i = 0; i < reader->list->count; i++)
-        if (strcmp(reader->list->items[i]->def.name, schedule->def.name) == 0) {
-            bi_errmsg_set(error, "there are two schedules \"%s\"", schedule->def.name);
-            bi_schedule_free(schedule);
-            return false;
-        }
     if (bi_schedule_open_zone(schedule, error) != BIDE_OK) {
         bi_schedule_free(schedule);
         return false;
@@ -209,7 +204,10 @@ int bi_schedule_file_read(const struct cli *cli, const struct schedule_flags *fl
     }
     free(text);
     bide_buf_unref(buf);
-    if (exit == BI_EXIT_OK)
-        bi_schedule_list_sort(list);
+
+    const char *repeated = exit == BI_EXIT_OK ? bi_schedule_list_sort(list) : NULL;
+    if (repeated != NULL)
+        exit = bi_cli_error(cli, BI_EXIT_USAGE, "%.200s: there are two schedules \"%s\"", path,
+                            repeated);
     return exit;
 }

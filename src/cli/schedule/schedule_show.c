@@ -27,22 +27,26 @@ static int compare(const void *left, const void *right)
     return names != 0 ? names : a->def.id < b->def.id ? -1 : a->def.id > b->def.id;
 }
 
-void bi_schedule_list_sort(struct schedule_list *list)
+const char *bi_schedule_list_sort(struct schedule_list *list)
 {
+    const char *repeated = NULL;
     size_t kept = 0;
     if (list->count == 0)
-        return;
+        return NULL;
 
     /* NOLINTNEXTLINE(bugprone-sizeof-expression): the same */
     qsort(list->items, list->count, sizeof(list->items[0]), compare);
     for (size_t i = 1; i < list->count; i++) {
-        if (strcmp(list->items[kept]->def.name, list->items[i]->def.name) == 0)
+        if (strcmp(list->items[kept]->def.name, list->items[i]->def.name) == 0) {
             bi_schedule_free(list->items[kept]);
-        else
+            repeated = list->items[i]->def.name;
+        } else {
             kept++;
+        }
         list->items[kept] = list->items[i];
     }
     list->count = kept + 1;
+    return repeated;
 }
 
 void bi_schedule_list_free(struct schedule_list *list)
@@ -81,15 +85,13 @@ struct text bi_schedule_text_moment(const char *zone, int64_t at_ms)
     struct timezone_rules *rules = NULL;
     char error[BI_ERRMSG_SIZE];
     struct text text = {"-"};
-    struct zone offset = bi_calendar_local;
 
     if (at_ms == 0)
         return text;
-    if (zone != NULL && bi_timezone_open(zone, strlen(zone), &rules, error) == BIDE_OK) {
-        struct timezone_period period = bi_timezone_period(rules, at_ms / 1000);
-        offset = (struct zone){.fixed = true, .offset_s = period.offset_s};
-    }
-    bi_datetime_format(text.s, &offset, at_ms);
+    if (zone != NULL)
+        bi_timezone_open(zone, strlen(zone), &rules, error); /* or that of the process */
+    struct zone calendar = {.rules = rules};
+    bi_datetime_format(text.s, &calendar, at_ms);
     bi_timezone_free(rules);
     return text;
 }
@@ -140,7 +142,9 @@ int bi_schedule_show_list(const struct cli *cli, const struct schedule_list *lis
 
 static void show_duration(const struct cli *cli, const char *name, int64_t ms)
 {
-    if (ms != 0)
+    if (ms == BIDE_NO_DEFAULT)
+        bi_print_property(cli, name, "none, whatever the topic has");
+    else if (ms != 0)
         bi_print_property(cli, name, "%s", bi_text_duration(ms).s);
 }
 
@@ -161,8 +165,11 @@ static void show_options(const struct cli *cli, const bide_schedule *def)
     show_duration(cli, "ttr", options->ttr_ms);
     if (options->key.size > 0)
         bi_print_property_bytes(cli, "key", options->key.data, options->key.size);
-    if (options->max_retries != BIDE_NO_RETRY_LIMIT)
-        bi_print_property(cli, "retries", "at most %d", options->max_retries);
+    if (options->max_retries == BIDE_NO_DEFAULT)
+        bi_print_property(cli, "retries", "unlimited");
+    else if (options->max_retries != BIDE_NO_RETRY_LIMIT)
+        bi_print_property(cli, "retries", "at most %d%s", options->max_retries,
+                          options->fallbacks != 0 ? ", if the topic has no limit" : "");
     show_duration(cli, "backoff", options->backoff_base_ms);
     show_duration(cli, "backoff, max", options->backoff_max_ms);
     show_duration(cli, "expires in", def->expires_in_ms);
