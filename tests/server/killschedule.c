@@ -2,12 +2,13 @@
 /*
  * killschedule.c - every moment of every schedule has exactly one job, whatever is killed.
  *
- * A bided keeps its queue in a file. Four processes run a scheduler each, four consume the jobs.
+ * A bided keeps its queue in a file. Four processes run a scheduler each, with wall clocks that are
+ * seconds apart, four consume the jobs. Every other bided has a scheduler of its own beside them.
  * Each schedule fires every second. Again and again one of these processes, or the bided, is killed
  * (SIGKILL) and started again. The consumers write the id of each job to a table in shared memory,
- * by schedule and moment, before they delete it: a second id for a moment is a job too many. When
- * the last moment has passed nothing is killed any more, and every place of the table must be
- * filled.
+ * by schedule and moment, before they delete it: a second id for a moment is a job too many. A job
+ * must not come before its moment. When the last moment has passed nothing is killed any more, and
+ * every place of the table must be filled.
  */
 #include "../fault/fault.h"
 
@@ -47,12 +48,26 @@ static struct {
 /* In shared memory. */
 struct table {
     struct trace trace;
-    _Atomic uint64_t doubled, unknown, seen;
+    _Atomic uint64_t doubled, unknown, early, seen;
     int64_t begin_ms;
     _Atomic uint64_t ids[]; /* by schedule, then second; 0: no job yet */
 };
 
+/* What the wall clock of this process shows too much: the linker directs the library here. */
+static int64_t clock_offset_s;
+
+int __real_clock_gettime(clockid_t id, struct timespec *now);
+int __wrap_clock_gettime(clockid_t id, struct timespec *now);
+int __wrap_clock_gettime(clockid_t id, struct timespec *now)
+{
+    int code = __real_clock_gettime(id, now);
+    if (id == CLOCK_REALTIME)
+        now->tv_sec += clock_offset_s;
+    return code;
+}
+
 static struct table *table;
+static unsigned servers; /* that were started */
 static char base[PATH_MAX], socket_path[PATH_MAX], url[PATH_MAX + 32];
 
 static const char usage[] =
@@ -77,7 +92,7 @@ static void become_server(void)
     dup2(log, 2);
     snprintf(listen, sizeof listen, "unix:%s", socket_path);
     execlp(settings.server, settings.server, "--listen", listen, "--url", url_of("jobs.db", ""),
-           "--schedules", "off", (char *)NULL);
+           "--schedules", servers % 2 == 1 ? "on" : "off", (char *)NULL);
     _exit(127);
 }
 
@@ -90,9 +105,11 @@ static bide *open_patiently(void)
     return queue;
 }
 
-static void be_scheduler(void)
+static void be_scheduler(size_t number)
 {
+    static const int64_t offsets_s[SCHEDULERS] = {-7, -2, 3, 11};
     bide_scheduler *scheduler;
+    clock_offset_s = offsets_s[number];
     if (bide_scheduler_start(open_patiently(), NULL, &scheduler) != BIDE_OK)
         _exit(1);
     for (;;)
@@ -125,6 +142,8 @@ static void note(const bide_job *job)
         table->unknown++;
         return;
     }
+    int64_t moment_ms = table->begin_ms + (int64_t)(place % settings.seconds) * 1000;
+    table->early += wall_ms() < moment_ms;
     if (atomic_compare_exchange_strong(&table->ids[place], &none, job->id))
         table->seen++;
     else if (none != job->id)
@@ -160,6 +179,7 @@ static void be_consumer(void)
 static pid_t begin(size_t number)
 {
     pid_t parent = getpid();
+    servers += number == SERVER;
     fflush(NULL);
     pid_t child = fork();
     CHECK(child >= 0);
@@ -171,7 +191,7 @@ static pid_t begin(size_t number)
     if (number == SERVER)
         become_server();
     else if (number < SCHEDULERS)
-        be_scheduler();
+        be_scheduler(number);
     else
         be_consumer();
     _exit(127);
@@ -233,7 +253,7 @@ static unsigned kill_and_start(pid_t *processes)
             continue;
         }
         next_ms += settings.kill_ms;
-        size_t number = rng_below(&rng, PROCESSES);
+        size_t number = kills % 4 == 1 ? SERVER : rng_below(&rng, PROCESSES);
         end(processes[number]);
         processes[number] = begin(number);
         kills++;
@@ -254,11 +274,12 @@ static void check_table(void)
     for (size_t i = 0; i < place_count(); i++)
         missing += table->ids[i] == 0;
     printf("%zu moments: %" PRIu64 " without a job, %" PRIu64 " jobs too many, %" PRIu64
-           " of no moment\n",
-           place_count(), missing, table->doubled, table->unknown);
+           " of no moment, %" PRIu64 " early\n",
+           place_count(), missing, table->doubled, table->unknown, table->early);
     EQ(missing, 0);
     EQ(table->doubled, 0);
     EQ(table->unknown, 0);
+    EQ(table->early, 0);
 }
 
 static void run_once(void)
@@ -276,6 +297,7 @@ static void run_once(void)
     pid_t setter = fork();
     CHECK(setter >= 0);
     if (setter == 0) {
+        clock_offset_s = -20; /* the clock of the queue decides about the next moments */
         bide *queue = open_patiently();
         set_schedules(queue);
         _exit(0);
@@ -286,7 +308,8 @@ static void run_once(void)
 
     unsigned kills = kill_and_start(processes);
     await_jobs();
-    printf("%u schedules, %u s, %u kills\n", settings.schedules, settings.seconds, kills);
+    printf("%u schedules, %u s, %u kills; %u servers, every other with a scheduler\n",
+           settings.schedules, settings.seconds, kills, servers);
     check_table();
     for (size_t i = 0; i < SERVER; i++)
         end(processes[i]);
