@@ -10,24 +10,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-static char *text_of(const struct schedule *schedule)
-{
-    json_t *object = bi_schedule_encode(&schedule->def, BI_SCHEDULE_STORED);
-    must(object != NULL);
-    char *text = json_dumps(object, JSON_COMPACT);
-    must(text != NULL);
-    json_decref(object);
-    return text;
-}
-
 static void encode_again(const struct schedule *schedule)
 {
     char error[BI_ERRMSG_SIZE] = "";
     struct schedule *again = NULL;
-    char *first = text_of(schedule);
+    char *first = bi_schedule_format_stored(&schedule->def);
+    must(first != NULL);
     must(bi_schedule_decode(first, strlen(first), 0, &again, error) == BIDE_OK);
-    char *second = text_of(again);
-    must(strcmp(first, second) == 0);
+    char *second = bi_schedule_format_stored(&again->def);
+    must(second != NULL && strcmp(first, second) == 0);
     bi_schedule_free(again);
     free(first);
     free(second);

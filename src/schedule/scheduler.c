@@ -242,8 +242,6 @@ static void end_last(struct bide_scheduler *scheduler, struct turn *turn)
         fail_turn(turn, code, turn->op.error);
         return;
     }
-    if (turn->holder.state == BIDE_STATE_DONE)
-        return;
 
     /* A reserved job goes on holding the key of the schedule. */
     bool skips = turn->schedule->def.overlap == BIDE_OVERLAP_SKIP;

@@ -602,6 +602,33 @@ static void key_held_by_a_reserved_job_gets_no_other(void)
     stop(scheduler);
 }
 
+static void key_held_by_a_result_gets_no_other(void)
+{
+    bide *queue = open_schedules();
+    const char *a = fresh_topic("a");
+    static const char *const policies[] = {"skip", "replace"};
+    for (size_t i = 0; i < COUNT(policies); i++) {
+        char more[200];
+        bide_put_options options = BIDE_PUT_OPTIONS_INIT;
+        options.key = slice("mine");
+        options.key_hold_retained = true;
+        uint64_t id = put_as(queue, a, "first", &options);
+        OK(bide_done(queue, id, take(queue, a)->token, "result", 6, 3600 * SECOND));
+        int64_t moment = second_from_now(0);
+        snprintf(more, sizeof more, "\"key\":\"mine\",\"overlap\":\"%s\",\"end_at_ms\":%lld",
+                 policies[i], (long long)moment + 1);
+        put_due(queue, "tick", a, moment, more);
+        bide_scheduler *scheduler = start(queue);
+        UNTIL(got(queue, "tick").state == BIDE_SCHEDULE_ENDED);
+        EQ(got(queue, "tick").made, i);
+        EQ(topic_of(queue, a).jobs.done, 1 - i);
+        EQ(topic_of(queue, a).jobs.ready, i);
+        stop(scheduler);
+        OK(bide_schedule_remove(queue, "tick"));
+        OK(bide_cancel(queue, i == 0 ? id : take(queue, a)->id));
+    }
+}
+
 /* The stored form has the next moment and a count, which become longer. */
 static void accepted_definition_stays_small_enough(void)
 {
@@ -1024,6 +1051,7 @@ static const struct test tests[] = {
     TEST(delay_and_expiry_count_from_the_moment),
     TEST(jobs_have_the_defaults_of_their_topic),
     TEST(key_held_by_a_reserved_job_gets_no_other),
+    TEST(key_held_by_a_result_gets_no_other),
     TEST(accepted_definition_stays_small_enough),
     TEST(paused_schedule_makes_no_jobs),
     TEST(run_puts_a_job_now_and_keeps_the_next_moment),
