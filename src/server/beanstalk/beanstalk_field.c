@@ -13,18 +13,21 @@ static bool at_digit(const struct reader *reader)
 /* Digits with a value of at most max. Does not skip spaces. */
 static bool parse_digits(struct reader *reader, uint64_t max, uint64_t *value)
 {
-    if (!at_digit(reader))
-        return false;
-
+    const uint64_t most = UINT64_MAX / 10;
+    const char *at = reader->at;
     uint64_t number = 0;
-    for (; at_digit(reader); reader->at++) {
-        uint64_t digit = (uint64_t)(*reader->at - '0');
+
+    for (; at < reader->end && *at >= '0' && *at <= '9'; at++) {
+        uint64_t digit = (uint64_t)(*at - '0');
         /* Check before the multiplication: a wrapped number would pass as a small one. */
-        if (number > (UINT64_MAX - digit) / 10)
+        if (number >= most && (number > most || digit > UINT64_MAX % 10))
             return false;
         number = number * 10 + digit;
     }
+    if (at == reader->at)
+        return false;
 
+    reader->at = at;
     *value = number;
     return number <= max;
 }
