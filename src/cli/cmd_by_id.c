@@ -5,10 +5,7 @@
 #include "cli/input.h"
 #include "cli/query.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <string.h>
-#include <unistd.h>
 
 #define VERB_OF_IDS(name_, row_)                                                       \
     .name = (name_), .usage = "ID...|-", .check = bi_by_id_check, .run = bi_by_id_run, \
@@ -83,23 +80,6 @@ static int check_done(const struct cli *cli)
     return BI_EXIT_OK;
 }
 
-static int read_result(const struct cli *cli, bide_buf **result)
-{
-    bool is_input = strcmp(result_file, "-") == 0;
-    int fd = is_input ? STDIN_FILENO : open(result_file, O_RDONLY | O_CLOEXEC);
-    bool good = fd >= 0 && bi_input_read_all(fd, result);
-    int error = errno;
-
-    if (fd >= 0 && !is_input)
-        close(fd);
-    if (good)
-        return BI_EXIT_OK;
-    if (error == EFBIG)
-        return bi_cli_error(cli, BI_EXIT_REFUSED, "%.200s is more than 1 GiB", result_file);
-    return bi_cli_error(cli, BI_EXIT_FAILED, "cannot read %.200s: %s",
-                        is_input ? "standard input" : result_file, strerror(error));
-}
-
 /* A result that is not kept is a mistake that would be noticed too late. */
 static int check_retention(const struct cli *cli)
 {
@@ -126,7 +106,8 @@ static int check_retention(const struct cli *cli)
 
 static int prepare_done(const struct cli *cli)
 {
-    int exit = result_file == NULL ? BI_EXIT_OK : read_result(cli, &done.finish.buf);
+    int exit =
+        result_file == NULL ? BI_EXIT_OK : bi_input_read_file(cli, result_file, &done.finish.buf);
     bool has_result = done.finish.buf != NULL || done.finish.result.data != NULL;
     return exit == BI_EXIT_OK && has_result ? check_retention(cli) : exit;
 }

@@ -5,6 +5,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -147,6 +148,23 @@ bool bi_input_read_all(int fd, bide_buf **buf)
     bi_input_done(&input);
     errno = saved;
     return good;
+}
+
+int bi_input_read_file(const struct cli *cli, const char *path, bide_buf **buf)
+{
+    bool is_stdin = strcmp(path, "-") == 0;
+    int fd = is_stdin ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+    bool good = fd >= 0 && bi_input_read_all(fd, buf);
+    int cause = errno;
+
+    if (fd >= 0 && !is_stdin)
+        close(fd);
+    if (good)
+        return BI_EXIT_OK;
+    if (cause == EFBIG)
+        return bi_cli_error(cli, BI_EXIT_REFUSED, "%.200s is more than 1 GiB", path);
+    return bi_cli_error(cli, BI_EXIT_FAILED, "cannot read %.200s: %s",
+                        is_stdin ? "standard input" : path, strerror(cause));
 }
 
 /* ---- outcomes ---- */

@@ -57,6 +57,9 @@ enum bi_input_status bi_input_read(struct input *input, struct ordered_pipeline 
  * signal that is watched. */
 bool bi_input_read_all(int fd, bide_buf **buf);
 
+/* The same of a file, "-": standard input. Returns BI_EXIT_OK, or prints an error. */
+int bi_input_read_file(const struct cli *cli, const char *path, bide_buf **buf);
+
 /* ---- which records have been stored ---- */
 
 /*

@@ -73,6 +73,14 @@ static void stop(bide_scheduler *scheduler)
     OK(bide_scheduler_stop(scheduler));
 }
 
+/* Runs a scheduler until a schedule has ended. */
+static void run_to_its_end(bide *queue, const char *name)
+{
+    bide_scheduler *scheduler = start(queue);
+    UNTIL(got(queue, name).state == BIDE_SCHEDULE_ENDED);
+    stop(scheduler);
+}
+
 /* The current second, or another one from it. */
 static int64_t second_from_now(int64_t seconds)
 {
@@ -439,11 +447,9 @@ static void skip_makes_no_job_of_an_old_moment(void)
              "\"topic\":\"%s\",\"misfire\":\"skip\",\"grace_ms\":10000,\"next_at_ms\":%lld}",
              (long long)old, (long long)end, a, (long long)old);
     put_as(queue, BIDE_SCHEDULE_TOPIC, body, &options);
-    bide_scheduler *scheduler = start(queue);
-    UNTIL(got(queue, "hourly").state == BIDE_SCHEDULE_ENDED);
+    run_to_its_end(queue, "hourly");
     EQ(got(queue, "hourly").made, 0);
     CHECK(!topic_exists(queue, a));
-    stop(scheduler);
 }
 
 /* The job of an earlier moment, and a schedule that is due now and then has ended. */
@@ -467,12 +473,10 @@ static void skip_waits_for_the_end_of_the_last_job(void)
     bide *queue = open_schedules();
     const char *a = fresh_topic("a");
     uint64_t id = put_last(queue, a, "skip");
-    bide_scheduler *scheduler = start(queue);
-    UNTIL(got(queue, "tick").state == BIDE_SCHEDULE_ENDED);
+    run_to_its_end(queue, "tick");
     EQ(got(queue, "tick").made, 0);
     EQ(take(queue, a)->id, id);
     nothing_ready(queue, a);
-    stop(scheduler);
 }
 
 static void replace_cancels_the_last_job(void)
@@ -480,12 +484,10 @@ static void replace_cancels_the_last_job(void)
     bide *queue = open_schedules();
     const char *a = fresh_topic("a");
     uint64_t id = put_last(queue, a, "replace");
-    bide_scheduler *scheduler = start(queue);
-    UNTIL(got(queue, "tick").state == BIDE_SCHEDULE_ENDED);
+    run_to_its_end(queue, "tick");
     EQ(state_of(queue, id), BIDE_STATE_GONE);
     CHECK(take(queue, a)->id != id);
     nothing_ready(queue, a);
-    stop(scheduler);
 }
 
 static void replace_marks_a_last_job_that_is_reserved(void)
@@ -513,11 +515,9 @@ static void key_of_its_own_is_held_by_one_job(void)
     snprintf(more, sizeof more, "\"key\":\"mine\",\"overlap\":\"skip\",\"end_at_ms\":%lld",
              (long long)moment + 1);
     put_due(queue, "tick", a, moment, more);
-    bide_scheduler *scheduler = start(queue);
-    UNTIL(got(queue, "tick").state == BIDE_SCHEDULE_ENDED);
+    run_to_its_end(queue, "tick");
     EQ(take(queue, a)->id, id);
     nothing_ready(queue, a);
-    stop(scheduler);
 }
 
 static void delay_and_expiry_count_from_the_moment(void)
@@ -529,14 +529,12 @@ static void delay_and_expiry_count_from_the_moment(void)
     snprintf(more, sizeof more, "\"delay_ms\":3600000,\"expires_in_ms\":60000,\"end_at_ms\":%lld",
              (long long)moment + 1);
     put_due(queue, "tick", a, moment, more);
-    bide_scheduler *scheduler = start(queue);
-    UNTIL(got(queue, "tick").state == BIDE_SCHEDULE_ENDED);
+    run_to_its_end(queue, "tick");
     bide_job job;
     OK(bide_peek_first(queue, a, BIDE_STATE_DELAYED, &job));
     EQ(job.run_at_ms, moment + 3600000);
     EQ(job.expires_at_ms, moment + 3660000);
     bide_job_clear(&job);
-    stop(scheduler);
 }
 
 static bide_job job_of_run(bide *queue, const bide_schedule *schedule)
@@ -594,12 +592,10 @@ static void key_held_by_a_reserved_job_gets_no_other(void)
     snprintf(more, sizeof more, "\"key\":\"mine\",\"overlap\":\"replace\",\"end_at_ms\":%lld",
              (long long)moment + 1);
     put_due(queue, "tick", a, moment, more);
-    bide_scheduler *scheduler = start(queue);
-    UNTIL(got(queue, "tick").state == BIDE_SCHEDULE_ENDED);
+    run_to_its_end(queue, "tick");
     CHECK(stat_job(queue, id)->cancel_wanted);
     EQ(got(queue, "tick").made, 0);
     EQ(topic_of(queue, a).jobs.ready, 0);
-    stop(scheduler);
 }
 
 static void key_held_by_a_result_gets_no_other(void)
@@ -618,12 +614,10 @@ static void key_held_by_a_result_gets_no_other(void)
         snprintf(more, sizeof more, "\"key\":\"mine\",\"overlap\":\"%s\",\"end_at_ms\":%lld",
                  policies[i], (long long)moment + 1);
         put_due(queue, "tick", a, moment, more);
-        bide_scheduler *scheduler = start(queue);
-        UNTIL(got(queue, "tick").state == BIDE_SCHEDULE_ENDED);
+        run_to_its_end(queue, "tick");
         EQ(got(queue, "tick").made, i);
         EQ(topic_of(queue, a).jobs.done, 1 - i);
         EQ(topic_of(queue, a).jobs.ready, i);
-        stop(scheduler);
         OK(bide_schedule_remove(queue, "tick"));
         OK(bide_cancel(queue, i == 0 ? id : take(queue, a)->id));
     }
@@ -721,9 +715,7 @@ static void run_in_the_millisecond_of_a_moment_adds_a_job(void)
     const bide_job *job = stat_job(queue, id);
     snprintf(key, sizeof key, "%.*s", (int)job->key_size, (const char *)job->key);
     CHECK(strstr(key, ".001Z") != NULL || wall_ms() > moment);
-    bide_scheduler *scheduler = start(queue);
-    UNTIL(got(queue, "tick").state == BIDE_SCHEDULE_ENDED);
-    stop(scheduler);
+    run_to_its_end(queue, "tick");
     EQ(got(queue, "tick").made, 2);
     EQ(topic_of(queue, a).jobs.ready, 2);
 }

@@ -7,10 +7,7 @@
 #include "cli/query.h"
 #include "util/clock.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <string.h>
-#include <unistd.h>
 
 #define DEFAULT_COUNT 10
 
@@ -102,19 +99,6 @@ static int complete_options(const struct cli *cli)
 
 /* ---- set ---- */
 
-static int read_body(const struct cli *cli, bide_buf **body)
-{
-    bool standard = strcmp(file, "-") == 0;
-    int fd = standard ? STDIN_FILENO : open(file, O_RDONLY | O_CLOEXEC);
-    bool good = fd >= 0 && bi_input_read_all(fd, body);
-    int cause = errno;
-    if (fd >= 0 && !standard)
-        close(fd);
-    return good
-               ? BI_EXIT_OK
-               : bi_cli_error(cli, BI_EXIT_FAILED, "cannot read %.200s: %s", file, strerror(cause));
-}
-
 static int set_one(const struct cli *cli, const bide_schedule *def)
 {
     bide_schedule *set = NULL;
@@ -144,7 +128,7 @@ static int run_set(struct cli *cli)
     if (cli->word_count == 2)
         return set_lines(cli);
     if (file != NULL)
-        exit = read_body(cli, &body);
+        exit = bi_input_read_file(cli, file, &body);
     if (exit != BI_EXIT_OK)
         return exit;
 

@@ -17,11 +17,8 @@
 #include "util/hash.h"
 
 #include <ctype.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 struct reader {
     const struct cli *cli;
@@ -182,22 +179,16 @@ int bi_schedule_file_read(const struct cli *cli, const struct schedule_flags *fl
 {
     struct reader reader = {
         .cli = cli, .flags = flags, .list = list, .now_ms = bi_clock_wall() / 1000};
-    bool standard = strcmp(path, "-") == 0;
     bide_buf *buf = NULL;
 
-    int fd = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
-    bool good = fd >= 0 && bi_input_read_all(fd, &buf);
-    int cause = errno;
-    if (fd >= 0 && !standard)
-        close(fd);
-    if (!good)
-        return bi_cli_error(cli, BI_EXIT_FAILED, "cannot read %.200s: %s", path, strerror(cause));
+    int exit = bi_input_read_file(cli, path, &buf);
+    if (exit != BI_EXIT_OK)
+        return exit;
 
     size_t size = bide_buf_size(buf);
     char *text = malloc(size + 1);
-    int exit = BI_EXIT_FAILED;
     if (text == NULL) {
-        bi_cli_error(cli, exit, "out of memory");
+        exit = bi_cli_error(cli, BI_EXIT_FAILED, "out of memory");
     } else {
         memcpy(text, bide_buf_data(buf), size);
         exit = read_text(&reader, path, text, size);
