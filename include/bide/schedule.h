@@ -137,7 +137,8 @@ BIDE_API int bide_schedule_list(bide *queue, char *cursor, bide_schedule **sched
 BIDE_API int bide_schedule_remove(bide *queue, const char *name);
 
 /* Moments between pause and resume make no jobs, also not later. 0 also if there is nothing to
- * change. BIDE_NOT_FOUND; BIDE_EBUSY; BIDE_EINVAL: it is damaged. */
+ * change. BIDE_NOT_FOUND; BIDE_EBUSY; BIDE_EINVAL: it is damaged, or resume does not find its zone;
+ * the codes of a put. */
 BIDE_API int bide_schedule_pause(bide *queue, const char *name);
 BIDE_API int bide_schedule_resume(bide *queue, const char *name);
 

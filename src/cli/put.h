@@ -45,8 +45,7 @@ struct put_flags {
         BI_FLAG_DURATION(0, "retain", &(to)->retain, "retention of the result")
 
 /* Sets the options, except for the expiry. limits_retries: the queue can; a beanstalkd cannot. */
-void bi_put_set_options(const struct put_flags *flags, bool limits_retries,
-                        bide_put_options *options);
+void bi_put_set_options(const struct put_flags *from, bool limits_retries, bide_put_options *to);
 /* A flag that is not given is 0; one that is given as 0 excludes the default of the topic. */
 int64_t bi_put_given(int64_t value);
 

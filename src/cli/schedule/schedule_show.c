@@ -133,7 +133,8 @@ int bi_schedule_show_list(const struct cli *cli, const struct schedule_list *lis
         bi_table_cell(table, BI_STYLE_OFF, "%s",
                       bi_schedule_text_moment(def->zone, def->last_at_ms).s);
         bi_table_number(table, BI_STYLE_OFF, def->made);
-        bi_table_bytes(table, BI_STYLE_OFF, or_dash(def->problem), strlen(or_dash(def->problem)));
+        bi_table_bytes(table, def->problem == NULL ? BI_STYLE_OFF : BI_STYLE_BAD,
+                       or_dash(def->problem), strlen(or_dash(def->problem)));
     }
     return cli->json ? exit : bi_table_print(table);
 }
