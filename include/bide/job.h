@@ -441,7 +441,7 @@ BIDE_API void bide_announced_clear(bide_announced *announced);
 
 /* Encodes a worker for an announcement. What exceeds BIDE_ANNOUNCED_SIZE_MAX is left out, the last job
  * first. NULL when out of memory, or if the info is invalid: the name has another size, there are
- * too many topics or jobs, a text is too long, or a number too large. */
+ * too many topics or jobs, a topic is named twice, a text is too long, or a number too large. */
 BIDE_API bide_buf *bide_worker_encode(const bide_worker_info *info);
 
 /* Decodes it again. The texts point into the bytes, topics and jobs into the arrays, which have room

@@ -129,7 +129,7 @@ static void remove_topic(struct core *core, bide_slice name)
     core->memory -= TOPIC_COST;
 }
 
-/* What the core reads of an announcement, with each of its topics once. */
+/* What the core reads of an announcement. */
 struct head {
     bide_worker_info info;
     bide_slice topics[BIDE_ANNOUNCED_TOPICS_MAX];
@@ -138,16 +138,6 @@ struct head {
 static void read_head(const bide_buf *data, struct head *head)
 {
     bi_worker_info_read_head(bide_buf_data(data), bide_buf_size(data), &head->info, head->topics);
-    size_t count = head->info.topic_count, kept = 0;
-    for (size_t i = 0; i < count; i++) {
-        size_t before = 0;
-        while (before < kept &&
-               !same(head->topics[i], head->topics[before].data, head->topics[before].size))
-            before++;
-        if (before == kept)
-            head->topics[kept++] = head->topics[i];
-    }
-    head->info.topic_count = kept;
 }
 
 static void remove_topics(struct core *core, const bide_buf *data)

@@ -6,26 +6,21 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* ---- limits ---- */
 
-static const char bad_name[] = "the name of a worker has 1 to 128 bytes";
-static const char bad_text[] = "a text of a worker is too long";
-static const char bad_number[] = "a number of a worker is larger than 2^53-1";
-static const char bad_time[] = "a time of a worker is out of range";
-static const char bad_topic[] = "a topic of a worker is invalid";
-static const char bad_id[] = "a job of a worker has an invalid id";
-static const char bad_count[] = "a worker has more than 100 topics or jobs";
-
-_Static_assert(BIDE_HOLDER_MAX == 128 && BIDE_ANNOUNCED_TOPICS_MAX == 100 &&
-                   BIDE_ANNOUNCED_JOBS_MAX == 100 && BIDE_ID_MAX == (UINT64_C(1) << 53) - 1,
-               "the texts above have the limits");
+_Static_assert(BIDE_HOLDER_MAX == 128 && BIDE_ANNOUNCED_SIZE_MAX == 16384 &&
+                   BIDE_ANNOUNCED_TOPICS_MAX == 100 && BIDE_ANNOUNCED_JOBS_MAX == 100 &&
+                   BIDE_ID_MAX == (UINT64_C(1) << 53) - 1,
+               "the texts below have the limits");
 
 /* The numbers of a worker, in the order of their bytes. */
 static const size_t numbers[] = {
-    offsetof(bide_worker_info, pid),     offsetof(bide_worker_info, threads),
-    offsetof(bide_worker_info, running), offsetof(bide_worker_info, done),
-    offsetof(bide_worker_info, failed),  offsetof(bide_worker_info, lost),
+    offsetof(bide_worker_info, connection), offsetof(bide_worker_info, pid),
+    offsetof(bide_worker_info, threads),    offsetof(bide_worker_info, running),
+    offsetof(bide_worker_info, done),       offsetof(bide_worker_info, failed),
+    offsetof(bide_worker_info, lost),
 };
 #define NUMBERS (sizeof(numbers) / sizeof(numbers[0]))
 
@@ -44,38 +39,48 @@ static bool fits(bide_slice text, size_t most)
     return text.size <= most && (text.data != NULL || text.size == 0);
 }
 
-static const char *check_job(const bide_running_job *job)
+/* Each topic must be valid, and named once: the core counts the workers of each. */
+static const char *check_topics(const bide_worker_info *info)
 {
-    return job->id < 1 || job->id > BIDE_ID_MAX      ? bad_id
-           : !is_time(job->since_ms)                 ? bad_time
-           : !bi_topic_name_valid(job->topic)        ? bad_topic
-           : !fits(job->progress, BIDE_PROGRESS_MAX) ? bad_text
-                                                     : NULL;
+    const bide_slice *topics = info->topics;
+    for (size_t i = 0; i < info->topic_count; i++) {
+        if (!bi_topic_name_valid(topics[i]))
+            return "a topic of a worker is invalid";
+        for (size_t before = 0; before < i; before++)
+            if (topics[i].size == topics[before].size &&
+                memcmp(topics[i].data, topics[before].data, topics[i].size) == 0)
+                return "a topic of a worker is named twice";
+    }
+    return NULL;
+}
+
+static const char *check_jobs(const bide_worker_info *info)
+{
+    for (size_t i = 0; i < info->job_count; i++) {
+        const bide_running_job *job = &info->jobs[i];
+        if (job->id < 1 || job->id > BIDE_ID_MAX || !is_time(job->since_ms) ||
+            !bi_topic_name_valid(job->topic) || !fits(job->progress, BIDE_PROGRESS_MAX))
+            return "a job of a worker has an invalid id, time, topic or progress text";
+    }
+    return NULL;
 }
 
 const char *bi_worker_info_check(const bide_worker_info *info)
 {
-    const char *problem = NULL;
     if (info->name.size == 0 || !fits(info->name, BIDE_HOLDER_MAX))
-        return bad_name;
+        return "the name of a worker has 1 to 128 bytes";
     if (!fits(info->host, BI_WORKER_TEXT_MAX) || !fits(info->version, BI_WORKER_TEXT_MAX))
-        return bad_text;
+        return "host and version of a worker have at most 255 bytes";
     if (!is_time(info->started_ms))
-        return bad_time;
-    if (info->topic_count > BIDE_ANNOUNCED_TOPICS_MAX || info->job_count > BIDE_ANNOUNCED_JOBS_MAX)
-        return bad_count;
-
-    if (info->connection > BIDE_ID_MAX)
-        problem = bad_number;
-    for (size_t i = 0; problem == NULL && i < NUMBERS; i++)
+        return "the start of a worker is out of range";
+    for (size_t i = 0; i < NUMBERS; i++)
         if (number_at(info, i) > BIDE_ID_MAX)
-            problem = bad_number;
-    for (size_t i = 0; problem == NULL && i < info->topic_count; i++)
-        if (!bi_topic_name_valid(info->topics[i]))
-            problem = bad_topic;
-    for (size_t i = 0; problem == NULL && i < info->job_count; i++)
-        problem = check_job(&info->jobs[i]);
-    return problem;
+            return "a number of a worker is larger than 2^53-1";
+    if (info->topic_count > BIDE_ANNOUNCED_TOPICS_MAX || info->job_count > BIDE_ANNOUNCED_JOBS_MAX)
+        return "a worker has more than 100 topics or jobs";
+
+    const char *problem = check_topics(info);
+    return problem != NULL ? problem : check_jobs(info);
 }
 
 /* ---- encoding ---- */
@@ -106,7 +111,7 @@ static void write_worker(struct op_writer *writer, const bide_worker_info *info,
         write_text(writer, info->topics[i]);
     write_text(writer, info->host);
     write_text(writer, info->version);
-    for (size_t i = 0; i < NUMBERS; i++)
+    for (size_t i = 1; i < NUMBERS; i++) /* the connection is before the topics */
         write_number(writer, number_at(info, i));
     write_signed(writer, info->started_ms);
     write_number(writer, jobs);
@@ -137,48 +142,24 @@ bide_buf *bide_worker_encode(const bide_worker_info *info)
     return buf;
 }
 
-/* ---- decoding ---- */
+/* ---- decoding: reads, and checks what it has stored afterwards ---- */
 
-static bool read_text(struct op_reader *reader, bide_slice *text, size_t most)
-{
-    return bi_op_codec_wire_read_bytes(reader, text) &&
-           (text->size <= most || malformed(reader, bad_text));
-}
-
-static bool read_topic(struct op_reader *reader, bide_slice *topic)
-{
-    return bi_op_codec_wire_read_bytes(reader, topic) &&
-           (bi_topic_name_valid(*topic) || malformed(reader, bad_topic));
-}
-
-static bool read_time(struct op_reader *reader, int64_t *ms)
-{
-    return read_signed(reader, ms) && (is_time(*ms) || malformed(reader, bad_time));
-}
-
-static bool read_limited(struct op_reader *reader, uint64_t *number)
-{
-    return read_number(reader, number) && (*number <= BIDE_ID_MAX || malformed(reader, bad_number));
-}
-
-/* Reads what the core needs. Of more topics than there is room for the first are stored; *count has
- * all of them. */
+/* Reads what the core needs. Stores as many topics as there is room for; the count is that of the
+ * bytes. */
 static bool read_head(struct op_reader *reader, bide_worker_info *info, bide_slice *topics,
                       size_t topic_max)
 {
     uint64_t count;
-    if (!read_text(reader, &info->name, BIDE_HOLDER_MAX) ||
-        !read_limited(reader, &info->connection) || !read_number(reader, &count))
+    if (!bi_op_codec_wire_read_bytes(reader, &info->name) ||
+        !read_number(reader, &info->connection) || !read_number(reader, &count))
         return false;
     for (uint64_t i = 0; i < count; i++) {
         bide_slice topic;
-        if (!read_topic(reader, &topic))
+        if (!bi_op_codec_wire_read_bytes(reader, i < topic_max ? &topics[i] : &topic))
             return false;
-        if (i < topic_max)
-            topics[i] = topic;
     }
     info->topic_count = (size_t)count;
-    return info->name.size > 0 || malformed(reader, bad_name);
+    return true;
 }
 
 static bool read_job(struct op_reader *reader, bide_running_job *job)
@@ -186,11 +167,11 @@ static bool read_job(struct op_reader *reader, bide_running_job *job)
     const unsigned char *outer;
     *job = (bide_running_job){0};
     if (!bi_op_codec_wire_enter_struct(reader, &outer) || !read_number(reader, &job->id) ||
-        !read_time(reader, &job->since_ms) || !read_topic(reader, &job->topic) ||
-        !read_text(reader, &job->progress, BIDE_PROGRESS_MAX))
+        !read_signed(reader, &job->since_ms) || !bi_op_codec_wire_read_bytes(reader, &job->topic) ||
+        !bi_op_codec_wire_read_bytes(reader, &job->progress))
         return false;
     leave_struct(reader, outer);
-    return (job->id >= 1 && job->id <= BIDE_ID_MAX) || malformed(reader, bad_id);
+    return true;
 }
 
 static bool read_jobs(struct op_reader *reader, bide_worker_info *info, bide_running_job *jobs,
@@ -201,10 +182,8 @@ static bool read_jobs(struct op_reader *reader, bide_worker_info *info, bide_run
         return false;
     for (uint64_t i = 0; i < count; i++) {
         bide_running_job job;
-        if (!read_job(reader, &job))
+        if (!read_job(reader, i < job_max ? &jobs[i] : &job))
             return false;
-        if (i < job_max)
-            jobs[i] = job;
     }
     info->job_count = (size_t)count;
     return true;
@@ -215,7 +194,6 @@ static struct op_reader reader_of(const void *data, size_t size)
     return (struct op_reader){.at = data, .end = (const unsigned char *)data + size};
 }
 
-/* Stores as many topics and jobs as there is room for; their counts are those of the bytes. */
 static const char *decode(const void *data, size_t size, bide_worker_info *info, bide_slice *topics,
                           size_t topic_max, bide_running_job *jobs, size_t job_max)
 {
@@ -225,35 +203,43 @@ static const char *decode(const void *data, size_t size, bide_worker_info *info,
     struct op_reader reader = reader_of(data, size);
     *info = (bide_worker_info){.topics = topics, .jobs = jobs};
     bool good = read_head(&reader, info, topics, topic_max) &&
-                read_text(&reader, &info->host, BI_WORKER_TEXT_MAX) &&
-                read_text(&reader, &info->version, BI_WORKER_TEXT_MAX);
-    for (size_t i = 0; good && i < NUMBERS; i++)
-        good = read_limited(&reader, (uint64_t *)(void *)((char *)info + numbers[i]));
-    good = good && read_time(&reader, &info->started_ms) && read_jobs(&reader, info, jobs, job_max);
+                bi_op_codec_wire_read_bytes(&reader, &info->host) &&
+                bi_op_codec_wire_read_bytes(&reader, &info->version);
+    for (size_t i = 1; good && i < NUMBERS; i++)
+        good = read_number(&reader, (uint64_t *)(void *)((char *)info + numbers[i]));
+    good =
+        good && read_signed(&reader, &info->started_ms) && read_jobs(&reader, info, jobs, job_max);
     return good ? NULL : reader.problem;
 }
 
-/* A newer library may list more than the arrays have room for. */
+static size_t min_of(size_t a, size_t b, size_t c)
+{
+    size_t least = a < b ? a : b;
+    return least < c ? least : c;
+}
+
+/* A newer library may list more than this one. */
 bool bide_worker_decode(const void *data, size_t size, bide_worker_info *info, bide_slice *topics,
                         size_t topic_max, bide_running_job *jobs, size_t job_max)
 {
     if (decode(data, size, info, topics, topic_max, jobs, job_max) != NULL)
         return false;
-    info->topic_count = info->topic_count < topic_max ? info->topic_count : topic_max;
-    info->job_count = info->job_count < job_max ? info->job_count : job_max;
-    return true;
+    info->topic_count = min_of(info->topic_count, topic_max, BIDE_ANNOUNCED_TOPICS_MAX);
+    info->job_count = min_of(info->job_count, job_max, BIDE_ANNOUNCED_JOBS_MAX);
+    return bi_worker_info_check(info) == NULL;
 }
 
 const char *bi_worker_info_check_bytes(const void *data, size_t size)
 {
+    bide_slice topics[BIDE_ANNOUNCED_TOPICS_MAX];
+    bide_running_job jobs[BIDE_ANNOUNCED_JOBS_MAX];
     bide_worker_info info;
     if (size > BIDE_ANNOUNCED_SIZE_MAX)
         return "a worker has more than 16384 bytes";
-    const char *problem = decode(data, size, &info, NULL, 0, NULL, 0);
-    if (problem == NULL &&
-        (info.topic_count > BIDE_ANNOUNCED_TOPICS_MAX || info.job_count > BIDE_ANNOUNCED_JOBS_MAX))
-        problem = bad_count;
-    return problem;
+
+    const char *problem =
+        decode(data, size, &info, topics, BIDE_ANNOUNCED_TOPICS_MAX, jobs, BIDE_ANNOUNCED_JOBS_MAX);
+    return problem != NULL ? problem : bi_worker_info_check(&info);
 }
 
 void bi_worker_info_read_head(const void *data, size_t size, bide_worker_info *info,

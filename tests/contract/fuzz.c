@@ -329,6 +329,7 @@ static bide_announce_args any_announcement(struct slot *slot)
 {
     static const char *const names[] = {"one", "two", "three"};
     const bide_worker_info info = {.name = slice(names[roll(COUNT(names))]),
+                                   .connection = roll(2),
                                    .topics = slot->topics,
                                    .topic_count = roll(COUNT(slot->topics))};
     bide_announce_args args = {.ttl_ms = one_in(3) ? any_number() : 20};

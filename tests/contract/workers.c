@@ -347,8 +347,11 @@ static void invalid_announcement_is_rejected(void)
     static bide_running_job jobs[BIDE_ANNOUNCED_JOBS_MAX + 1];
     bide *queue = open_queue("");
     memset(longer, 'x', sizeof longer - 1);
-    for (size_t i = 0; i < COUNT(topics); i++)
-        topics[i] = slice("a");
+    static char names[COUNT(topics)][8];
+    for (size_t i = 0; i < COUNT(topics); i++) {
+        snprintf(names[i], sizeof names[i], "t%zu", i);
+        topics[i] = slice(names[i]);
+    }
     for (size_t i = 0; i < COUNT(jobs); i++)
         jobs[i] = (bide_running_job){.id = 1, .topic = slice("a")};
     CODE(bide_announce(queue, NULL, 1000), BIDE_EINVAL);
@@ -378,6 +381,9 @@ static void invalid_announcement_is_rejected(void)
     REJECTED(job_count, BIDE_ANNOUNCED_JOBS_MAX + 1);
     topics[0] = slice("not good");
     REJECTED(topic_count, 1);
+    topics[0] = slice(names[9]);
+    REJECTED(topic_count, 10);
+    CHECK(strstr(bide_last_error(), "a topic of a worker is named twice") != NULL);
     topics[0] = slice("a");
     jobs[0].progress = (bide_slice){longer, BIDE_PROGRESS_MAX + 1};
     REJECTED(job_count, 1);
@@ -464,7 +470,7 @@ static void announcements_count_as_memory(void)
     bide *queue = open_queue("");
     uint64_t before = stats_of(queue).memory_bytes;
     bide_worker_info info = named("w");
-    const bide_slice topics[] = {slice("a"), slice("b"), slice("a")};
+    const bide_slice topics[] = {slice("a"), slice("b")};
     info.topics = topics;
     info.topic_count = COUNT(topics);
     OK(bide_announce(queue, &info, 60000));

@@ -3,6 +3,18 @@
 
 #include <string.h>
 
+/* Some topics, each of them once. */
+static void pick_topics(struct sim *sim, bide_slice *topics, size_t *count)
+{
+    bool used[SIM_NAMES] = {false};
+    for (size_t left = rng_below(&sim->rng, SIM_TOPICS + 1); left > 0; left--) {
+        int name = sim_pick_name(sim);
+        if (!used[name])
+            topics[(*count)++] = sim_slice(sim_names[name]);
+        used[name] = true;
+    }
+}
+
 /* Announcements of few names, so that one replaces another. */
 void sim_gen_announce(struct sim *sim, struct sim_op *sop)
 {
@@ -10,18 +22,16 @@ void sim_gen_announce(struct sim *sim, struct sim_op *sop)
     bide_slice topics[SIM_TOPICS];
     bide_running_job jobs[2] = {{0}};
     char host[SIM_TEXT];
-    const bide_worker_info info = {
+    bide_worker_info info = {
         .name = {&"0123"[rng_below(rng, SIM_WORKERS / 2)], 1},
         .connection = rng_below(rng, 2),
         .host = sim_pick_text(sim, host, rng_one_in(rng, 3) ? 60 : 4),
         .pid = rng_below(rng, 100000),
         .topics = topics,
-        .topic_count = rng_below(rng, SIM_TOPICS + 1),
         .jobs = jobs,
         .job_count = rng_below(rng, 3),
     };
-    for (size_t i = 0; i < info.topic_count; i++)
-        topics[i] = sim_slice(sim_names[sim_pick_name(sim)]);
+    pick_topics(sim, topics, &info.topic_count);
     for (size_t i = 0; i < info.job_count; i++)
         jobs[i] = (bide_running_job){.id = 1 + rng_below(rng, 100), .topic = sim_slice("a")};
 
