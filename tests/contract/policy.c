@@ -2,6 +2,7 @@
 /* policy.c - the policy of a topic: defaults of its jobs, concurrency, rate, and how many jobs. */
 #include "contract.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* Sets members of a policy. */
@@ -500,6 +501,52 @@ static void lower_concurrency_lets_reserved_jobs_finish(void)
     CHECK(!topic_exists(queue, fresh_topic("b")));
 }
 
+/* Of several ways in which jobs become ready, none gives one to a call that waits. */
+static void limit_holds_whatever_makes_jobs_ready(void)
+{
+    bide *queue = open_queue("");
+    const char *a = fresh_topic("a"), *b = fresh_topic("b");
+    bide_slice topic = slice(a);
+    bide_job job = {0};
+    SET(queue, a, .concurrency = 1);
+    uint64_t ready = put_first(queue, a, 9);
+    bide_job held = *take(queue, a);
+    EQ(held.id, ready);
+    struct waiter *waiter = begin_reserve(queue, new_cq(), &topic, 1);
+
+    uint64_t buried = put_in(queue, a, BIDE_STATE_BURIED);
+    OK(bide_kick_job(queue, buried));
+    still_pending(waiter);
+    put_in(queue, a, BIDE_STATE_BURIED);
+    put_in(queue, a, BIDE_STATE_DELAYED);
+    OK(bide_kick(queue, a, 9, NULL));
+    OK(bide_kick(queue, a, 9, NULL));
+    still_pending(waiter);
+    bide_update_args move = BIDE_UPDATE_INIT;
+    move.id = put_first(queue, b, 0);
+    move.topic = topic;
+    OK(bide_update(queue, &move));
+    still_pending(waiter);
+    OK(bide_pause(queue, a, BIDE_FOREVER));
+    OK(bide_resume(queue, a));
+    still_pending(waiter);
+    CODE(bide_reserve_job(queue, move.id, &job), BIDE_LIMITED);
+    SET(queue, a, .ttr_ms = 60000);
+    still_pending(waiter);
+    EQ(topic_of(queue, a).jobs.reserved, 1);
+
+    uint64_t count = 0;
+    OK(bide_purge(queue, a, BIDE_STATE_DELAYED, &count));
+    OK(bide_delete(queue, held.id, held.token));
+    completes(waiter, BIDE_OK);
+    EQ(waiter->job.id, move.id);
+    nothing_ready(queue, a);
+    OK(bide_purge(queue, a, BIDE_STATE_READY, &count));
+    EQ(count, 3);
+    OK(bide_delete(queue, waiter->job.id, waiter->job.token));
+    EQ(topic_of(queue, a).limited, BIDE_LIMIT_NONE);
+}
+
 static void cancelled_reserve_leaves_its_place(void)
 {
     bide *queue = open_queue("");
@@ -682,6 +729,43 @@ static void many_consumers_never_exceed_the_concurrency(void)
     EQ(topic_of(crowd.queue, crowd.topic).jobs.reserved, 0);
 }
 
+/* A topic without a token does not keep the others from being served, in any order of choice. */
+static void one_reserve_takes_the_tokens_of_all_its_topics(void)
+{
+    enum { TOPICS = 40 };
+    bide *queue = open_queue("");
+    static bide_slice topics[TOPICS];
+    static bide_job jobs[3 * TOPICS];
+    bool seen[TOPICS] = {false};
+    char tag[8];
+    for (size_t i = 0; i < TOPICS; i++) {
+        snprintf(tag, sizeof tag, "r%zu", i);
+        topics[i] = slice(fresh_topic(tag));
+        SET(queue, topics[i].data, .rate = 1, .rate_period_ms = 3600000);
+        put_lots(queue, topics[i].data, 3, NULL, NULL);
+    }
+    for (int strategy = BIDE_BY_PRIORITY; strategy <= BIDE_FAIR; strategy++) {
+        bide_reserve_args args = reserve_args(topics, TOPICS, 0, jobs, COUNT(jobs));
+        args.strategy = (bide_strategy)strategy;
+        OK(bide_reserve_many(queue, &args));
+        EQ(args.count, TOPICS);
+        memset(seen, 0, sizeof seen);
+        for (size_t i = 0; i < args.count; i++) {
+            size_t topic = 0;
+            while (strcmp(jobs[i].topic, topics[topic].data) != 0)
+                topic++;
+            CHECK(!seen[topic]);
+            seen[topic] = true;
+            OK(bide_give_back(queue, jobs[i].id, jobs[i].token));
+        }
+        clear_jobs(jobs, args.count);
+        CODE(bide_reserve_many(queue, &args), BIDE_TIMED_OUT);
+        /* A change of the rate begins with one token again. */
+        for (size_t i = 0; i < TOPICS; i++)
+            SET(queue, topics[i].data, .rate_period_ms = 3600001 + strategy);
+    }
+}
+
 static const struct test tests[] = {
     TEST(topic_without_a_policy_has_the_defaults_of_the_queue),
     TEST(set_changes_only_what_is_given),
@@ -704,6 +788,7 @@ static const struct test tests[] = {
     TEST(finish_and_reserve_uses_the_place_of_the_finished_job),
     TEST(reserve_job_obeys_the_limits),
     TEST(lower_concurrency_lets_reserved_jobs_finish),
+    TEST(limit_holds_whatever_makes_jobs_ready),
     TEST(cancelled_reserve_leaves_its_place),
     TEST(pause_and_limit_do_not_end_each_other),
     TEST(a_rate_begins_with_one_job),
@@ -712,6 +797,7 @@ static const struct test tests[] = {
     TEST(other_topics_are_served_meanwhile),
     TEST(a_call_waits_on_many_limited_topics),
     TEST(many_consumers_never_exceed_the_concurrency),
+    TEST(one_reserve_takes_the_tokens_of_all_its_topics),
 };
 
 const struct theme policy_theme = {"policy", tests, COUNT(tests)};
