@@ -479,6 +479,7 @@ static int change_settings(struct core *core, const struct topic *topic, bide_op
 {
     bide_topic_policy changed;
     const bide_topic_policy *old = bi_policy_settings(topic->policy);
+    *settings = NULL;
     if (old != NULL)
         changed = *old;
     else
@@ -491,7 +492,6 @@ static int change_settings(struct core *core, const struct topic *topic, bide_op
                              "topic_set: topic %s has no rate that a period or burst applies to",
                              topic->name);
     }
-    *settings = NULL;
     if (bi_topic_policy_is_empty(&changed))
         return BIDE_OK;
     *settings = bide_buf_new(&changed, sizeof(changed));

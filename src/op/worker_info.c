@@ -10,10 +10,8 @@
 
 /* ---- limits ---- */
 
-_Static_assert(BIDE_HOLDER_MAX == 128 && BIDE_ANNOUNCED_SIZE_MAX == 16384 &&
-                   BIDE_ANNOUNCED_TOPICS_MAX == 100 && BIDE_ANNOUNCED_JOBS_MAX == 100 &&
-                   BIDE_ID_MAX == (UINT64_C(1) << 53) - 1,
-               "the texts below have the limits");
+#define TEXT_OF_(number) #number
+#define TEXT_OF(number)  TEXT_OF_(number)
 
 /* The numbers of a worker, in the order of their bytes. */
 static const size_t numbers[] = {
@@ -68,16 +66,17 @@ static const char *check_jobs(const bide_worker_info *info)
 const char *bi_worker_info_check(const bide_worker_info *info)
 {
     if (info->name.size == 0 || !fits(info->name, BIDE_HOLDER_MAX))
-        return "the name of a worker has 1 to 128 bytes";
+        return "the name of a worker has 1 to " TEXT_OF(BIDE_HOLDER_MAX) " bytes";
     if (!fits(info->host, BI_WORKER_TEXT_MAX) || !fits(info->version, BI_WORKER_TEXT_MAX))
-        return "host and version of a worker have at most 255 bytes";
+        return "host and version of a worker have at most " TEXT_OF(BI_WORKER_TEXT_MAX) " bytes";
     if (!is_time(info->started_ms))
         return "the start of a worker is out of range";
     for (size_t i = 0; i < NUMBERS; i++)
         if (number_at(info, i) > BIDE_ID_MAX)
             return "a number of a worker is larger than 2^53-1";
     if (info->topic_count > BIDE_ANNOUNCED_TOPICS_MAX || info->job_count > BIDE_ANNOUNCED_JOBS_MAX)
-        return "a worker has more than 100 topics or jobs";
+        return "a worker has more than " TEXT_OF(BIDE_ANNOUNCED_TOPICS_MAX) " topics or " TEXT_OF(
+            BIDE_ANNOUNCED_JOBS_MAX) " jobs";
 
     const char *problem = check_topics(info);
     return problem != NULL ? problem : check_jobs(info);
@@ -235,7 +234,7 @@ const char *bi_worker_info_check_bytes(const void *data, size_t size)
     bide_running_job jobs[BIDE_ANNOUNCED_JOBS_MAX];
     bide_worker_info info;
     if (size > BIDE_ANNOUNCED_SIZE_MAX)
-        return "a worker has more than 16384 bytes";
+        return "a worker has more than " TEXT_OF(BIDE_ANNOUNCED_SIZE_MAX) " bytes";
 
     const char *problem =
         decode(data, size, &info, topics, BIDE_ANNOUNCED_TOPICS_MAX, jobs, BIDE_ANNOUNCED_JOBS_MAX);

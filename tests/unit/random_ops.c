@@ -304,7 +304,7 @@ static void any_list(struct op_world *world, bide_list_args *args)
     *args = (bide_list_args){
         .topic = any_slice(),
         .state = any_state(),
-        .filter = {any_slice(), any_slice(), any_i64(), any_i64(), any_u32(), any_u64()},
+        .filter = {any_slice(), any_slice(), any_i64(), any_i64(), any_u32(), any_u64(), {0}},
         .with_body = any_bool(),
         .cursor = world->cursor,
         .jobs = world->jobs,
