@@ -111,8 +111,9 @@ void bi_core_free(struct core *core)
     free_jobs(core);
 
     bi_event_free_subscriptions(core);
-    bi_workers_done(core);
+    /* Topics clear timers, which moves those of workers in the heap. */
     bi_topics_free(core);
+    bi_workers_done(core);
 
     bi_timers_done(&core->mono);
     bi_timers_done(&core->wall);

@@ -729,6 +729,24 @@ static void many_consumers_never_exceed_the_concurrency(void)
     EQ(topic_of(crowd.queue, crowd.topic).jobs.reserved, 0);
 }
 
+/* Its timer and those of the announcements are in one heap. */
+static void queue_with_workers_closes_while_a_topic_is_at_its_rate(void)
+{
+    bide *queue = open_queue("");
+    const char *a = fresh_topic("a");
+    char name[8];
+    for (int i = 0; i < 5; i++) {
+        snprintf(name, sizeof name, "w%d", i);
+        const bide_worker_info info = {.name = slice(name)};
+        OK(bide_announce(queue, &info, 7200000));
+    }
+    SET(queue, a, .rate = 1, .rate_period_ms = 3600000);
+    put(queue, a, "1");
+    take(queue, a);
+    EQ(topic_of(queue, a).limited, BIDE_LIMIT_RATE);
+    close_queue(queue);
+}
+
 /* A topic without a token does not keep the others from being served, in any order of choice. */
 static void one_reserve_takes_the_tokens_of_all_its_topics(void)
 {
@@ -797,6 +815,7 @@ static const struct test tests[] = {
     TEST(other_topics_are_served_meanwhile),
     TEST(a_call_waits_on_many_limited_topics),
     TEST(many_consumers_never_exceed_the_concurrency),
+    TEST(queue_with_workers_closes_while_a_topic_is_at_its_rate),
     TEST(one_reserve_takes_the_tokens_of_all_its_topics),
 };
 
