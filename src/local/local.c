@@ -44,6 +44,7 @@ void bi_local_reply(struct local *local, bide_op *op, int code)
 
 void bi_local_complete_with(struct local *local, bide_op *op, int code)
 {
+    assert((op->private_.flags & BI_HELD) == 0);
     op->private_.status = bi_local_reject(op, code, NULL);
     complete(local, op);
 }

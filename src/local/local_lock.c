@@ -197,6 +197,7 @@ static void begin_turn(struct turns *turns, bool contended, int64_t now)
 
     turns->contended = now - turns->contended_at < CONTENTION_GAP_US ? turns->contended + 1 : 1;
     turns->contended_at = now;
+    assert(turns->contended > 0);
     if (turns->contended >= CONTENTION_COUNT)
         atomic_store_explicit(&turns->contended_until, now + CONTENTION_US, memory_order_relaxed);
 }

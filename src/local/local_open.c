@@ -340,6 +340,7 @@ static void wait_for_commits(struct local *local, int64_t until)
 static bool end_leases_durably(struct local *local)
 {
     int64_t until = bi_clock_boot() + INTERRUPT_TRIES_US;
+    assert(local->persistent && local->closing);
     bool ended = end_leases(local);
 
     for (int tries = 1; tries < INTERRUPT_TRIES && ended; tries++) {

@@ -406,6 +406,7 @@ static size_t load_rows(struct scan_slice *slice)
 
         if (slice->damages[i] != NULL)
             recovery->progress.failed++;
+        assert(image->id > recovery->after); /* the scan is in the order of ids */
         recovery->after = image->id;
     }
     return slice->count;

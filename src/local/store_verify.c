@@ -306,6 +306,7 @@ static uint64_t run_full_verify(struct local *local, char *error)
 {
     struct verification *full_verify = &local->full_verify;
     uint64_t differences = full_verify->differences;
+    assert(!full_verify->done);
     int code = verify_slice(local, full_verify, error);
     uint64_t failures = 0;
 

@@ -62,6 +62,7 @@ void bi_timer_thread_close_wakeup(struct wakeup *wakeup)
 
 static void set_timer(int fd, int flags, int64_t at)
 {
+    assert(fd >= 0);
     /* A time of 0 would disarm the timer. One in the past fires at once. */
     if (at < 1)
         at = 1;
@@ -139,6 +140,7 @@ bool bi_timer_thread_tick(struct local *local, struct bi_now now)
 
 void bi_timer_thread_yield_lock(struct local *local, uint64_t *work, struct bi_now *now)
 {
+    assert(bi_core_work(local->core) >= *work);
     if (bi_core_work(local->core) - *work < YIELD_WORK)
         return;
 

@@ -161,6 +161,7 @@ void *bi_op_args_visit(struct args_copy *copy, void *member, size_t size)
         return NULL;
 
     size_t at = copy->size;
+    assert(copy->bytes == NULL || (at & 15) == 0);
     /* Copies contain structs, so each is aligned for any type. */
     copy->size += (size + 15) & ~(size_t)15;
     copy->count++;
@@ -219,6 +220,7 @@ bool bi_op_args_dup_restore(bide_op *op)
     /* Pointers within copies are restored, too. That is harmless: the copies are freed below. */
     while (copy->count > 0) {
         const struct saved_pointer *saved = &copy->saved[--copy->count];
+        assert(saved->original != NULL);
         if (saved->member == NULL)
             bide_buf_unref(saved->original);
         else

@@ -97,6 +97,7 @@ int bi_op_codec_encode_result(const struct decoded_op *decoded, struct op_bytes 
 {
     const bide_op *op = &decoded->op;
     const struct op_row *kind = &bi_op_table[op->kind];
+    assert(bi_op_is_kind(op->kind) && op->status != BIDE_PENDING);
     struct op_writer writer = {.out = out, .feed = decoded->feed};
     size_t before = out->size;
 

@@ -112,6 +112,7 @@ static bool read_status(struct op_reader *reader, const struct field *field, voi
 static bool read_string(struct op_reader *reader, char *to, size_t room, bool may_cut)
 {
     bide_slice bytes;
+    assert(room > 0);
     if (!bi_op_codec_wire_read_bytes(reader, &bytes))
         return false;
 
@@ -132,6 +133,7 @@ static bool read_string(struct op_reader *reader, char *to, size_t room, bool ma
 
 static void write_text(struct op_writer *writer, const struct field *field, const void *base)
 {
+    assert(field->limit > 0); /* the size of the array */
     const char *text = const_member_at(base, field->at);
     write_bytes(writer, text, strnlen(text, field->limit - 1));
 }

@@ -107,6 +107,7 @@ void bi_op_result_discard(bide_op *op, int code, const char *error)
 
 void bi_op_result_free(bide_op *op)
 {
+    assert(op->status != BIDE_PENDING);
     const struct op_row *row = bi_op_row(op);
     if (row->results_ok != NULL && bi_op_succeeded(op, op->status))
         bi_op_codec_nested_discard_fields(row->results_ok, op, BIDE_OK);

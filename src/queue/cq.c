@@ -248,6 +248,7 @@ int bide_cq_drain(bide_cq *cq, size_t max)
     while (op != NULL) {
         bide_op *next = op->private_.next;
         op->status = op->private_.status;
+        assert(op->cq == cq && op->status != BIDE_PENDING);
         bi_submit_finalize(op);
         bi_cq_remove_pending(cq);
         /* The callback may free or resubmit the op: nothing of it is read afterwards. */

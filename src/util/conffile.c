@@ -26,6 +26,7 @@
 static bool copy_pipe(int from, int to, int timeout_ms)
 {
     const int64_t end = bi_clock_boot() + (int64_t)timeout_ms * 1000;
+    assert(timeout_ms >= 0);
     char chunk[4096];
 
     /* <=, because the end is only seen by a read behind the last byte. */

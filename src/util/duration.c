@@ -155,6 +155,7 @@ void bi_duration_format(char *to, int64_t ms)
     const struct unit *unit = &units[1];
     while (unit->ms > 1 && left < unit->ms)
         unit++;
+    assert(unit < units + UNITS);
 
     int size = snprintf(to, BI_DATETIME_SIZE, "%s%llu%s", ms < 0 ? "-" : "",
                         (unsigned long long)(left / unit->ms), ms == 0 ? "s" : unit->symbol);

@@ -38,6 +38,7 @@ void bi_histogram_add(struct histogram *histogram, uint64_t value)
 
 void bi_histogram_merge(struct histogram *histogram, const struct histogram *other)
 {
+    assert(histogram != other);
     histogram->count += other->count;
     for (size_t i = 0; i < BI_HISTOGRAM_BUCKETS; i++)
         histogram->buckets[i] += other->buckets[i];

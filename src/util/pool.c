@@ -77,6 +77,7 @@ static bool add_slab(struct pool *pool)
         return false;
 
     /* Item 0 of slab 0 is never allocated: reference 0 means none. */
+    assert(index < pool->slab_count && pool->slabs[index].items == NULL);
     pool->slabs[index] = (struct pool_slab){.items = items, .fresh = index == 0 ? 1 : 0};
     pool->slab_hint = index + 1;
     pool->empty++;

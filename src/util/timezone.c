@@ -54,6 +54,7 @@ struct timezone_period bi_timezone_period(const struct timezone_rules *zone, int
 bool bi_timezone_break_down(const struct timezone_rules *zone, int64_t at_s, struct tm *tm)
 {
     struct timezone_period period = bi_timezone_period(zone, at_s);
+    assert(period.begin_s <= at_s && (at_s < period.end_s || period.end_s == INT64_MAX));
     time_t local;
     if (__builtin_add_overflow(at_s, period.offset_s, &local) || gmtime_r(&local, tm) == NULL)
         return false;
@@ -69,6 +70,7 @@ bool bi_timezone_break_down(const struct timezone_rules *zone, int64_t at_s, str
 /* A zone with one offset. */
 static int make_fixed(int offset_s, const char *name, struct timezone_rules **out, char *error)
 {
+    assert(offset_s > -BI_TIMEZONE_OFFSET_MAX && offset_s < BI_TIMEZONE_OFFSET_MAX);
     struct timezone_rules *zone = calloc(1, sizeof(*zone) + sizeof(zone->changes[0]));
     if (zone == NULL) {
         bi_errmsg_set(error, "cannot open the time zone %s: out of memory", name);

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE /* memrchr, memmem */
 #include "util/url.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -130,6 +131,7 @@ bool bi_url_from_path(char *url, const char *prefix, const char *path)
 static size_t append(char *out, size_t used, const char *text, size_t size)
 {
     size_t room = BI_URL_MAX - 1 - used;
+    assert(used < BI_URL_MAX);
     if (size > room)
         size = room;
     memcpy(out + used, text, size);
