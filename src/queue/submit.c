@@ -76,7 +76,6 @@ void bi_submit_finalize(bide_op *op)
 
 void bi_submit_finish(bide_op *op)
 {
-    assert(op->status != BIDE_PENDING);
     bi_cq_remove_pending(op->cq);
     bi_submit_finalize(op);
 }
