@@ -134,20 +134,6 @@ static int sqlite_start(struct store *store, struct store_start *start, char *er
     return BIDE_OK;
 }
 
-/* Reads the first column. Returns NULL, or the damage of the row; the topic is empty then. A damaged
- * name must not be cut to the maximum length or at a zero byte: the rest could be the name of
- * another topic. */
-static const char *read_topic(sqlite3_stmt *stmt, struct bi_image *image)
-{
-    const char *topic = (const char *)sqlite3_column_text(stmt, 0);
-    size_t size = (size_t)sqlite3_column_bytes(stmt, 0);
-
-    if (topic == NULL || size > BIDE_TOPIC_MAX || strlen(topic) != size)
-        return "the topic is no name";
-    memcpy(image->topic, topic, size + 1);
-    return NULL;
-}
-
 /* Visits a record whose topic was read. A column that SQLite could not allocate looks empty: that is
  * no damage. Returns SQLITE_ROW, or an error of SQLite. */
 static int visit_topic(const struct sqlite *sqlite, const struct bi_record *record,
@@ -178,7 +164,7 @@ static int scan_table(struct sqlite *sqlite, bool policies, store_visit visit, v
 
     while (status == BIDE_OK && code == SQLITE_ROW && (code = sqlite3_step(stmt)) == SQLITE_ROW) {
         struct bi_record record = {.kind = BI_TOPIC};
-        const char *damage = read_topic(stmt, &record.image);
+        const char *damage = bi_sqlite_read_topic(stmt, 0, &record.image);
 
         if (!policies) {
             record.image.due = sqlite3_column_int64(stmt, 1);

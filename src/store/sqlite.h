@@ -204,6 +204,9 @@ int bi_sqlite_write_record(struct connection *writer, const struct bi_record *re
 /* Whether the file holds what the record says: 1, 0, or -1 if it cannot be read. */
 int bi_sqlite_record_is_stored(struct connection *writer, const struct bi_record *record);
 
+/* Reads the topic of a row. Returns NULL, or the damage; the topic is empty then. A damaged name is
+ * not cut to the maximum length or at a zero byte: the rest could be the name of another topic. */
+const char *bi_sqlite_read_topic(sqlite3_stmt *row, int column, struct bi_image *image);
 /* Reads the policy of a row of ST_POLICIES or ST_POLICY_GET. */
 void bi_sqlite_read_policy(sqlite3_stmt *row, bide_topic_policy *policy);
 
@@ -252,6 +255,8 @@ bool bi_sqlite_ballast_release(struct sqlite *sqlite);
 
 /* Notes that a pause with this end (wall clock) is stored, so that its row is removed later. */
 void bi_sqlite_track_pause(struct sqlite *sqlite, int64_t until);
+/* Syncs a file or a directory through a descriptor of its own. Returns 0 or an errno. */
+int bi_sqlite_sync_file(const char *path);
 /* Checkpoints the log as far as readers permit. */
 void bi_sqlite_checkpoint(struct sqlite *sqlite);
 int64_t bi_sqlite_maintain(struct store *store, bool idle);

@@ -156,8 +156,7 @@ int bi_sqlite_check(struct store *store, struct store_report *report, char *erro
         bi_sqlite_disconnect(&connection);
     }
 
-    if (code == BIDE_OK && check.problem[0] != 0) {
+    if (code == BIDE_OK && check.problem[0] != 0)
         code = bi_error_set(error, BIDE_EIO, "check: %.60s: %s", sqlite->path, check.problem);
-    }
     return code;
 }

@@ -21,7 +21,6 @@
 #include "util/message.h"
 
 #include <assert.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -279,13 +278,7 @@ static bool sync_wal(const struct sqlite *sqlite)
 {
     char name[PATH_MAX];
     snprintf(name, sizeof(name), "%s-wal", sqlite->path);
-
-    int fd = open(name, O_RDWR | O_CLOEXEC);
-    bool synced = fd >= 0 && fsync(fd) == 0;
-
-    if (fd >= 0)
-        close(fd);
-    return synced;
+    return bi_sqlite_sync_file(name) == 0;
 }
 
 /*
@@ -442,15 +435,14 @@ static int check_checkpoint_blocked(struct sqlite *sqlite, char *error)
     if (!sqlite->checkpoint_blocked)
         return BIDE_OK;
 
-    snprintf(
-        error, BIDE_ERROR_SIZE,
+    return bi_error_set(
+        error, BIDE_EFULL,
         sqlite->wal_out_of_space
             ? "commit: %.80s: the disk is full, and the file cannot grow for the changes in its "
               "log; make room"
             : "commit: %.80s: the disk is nearly full of the log, which a reader of the file "
               "keeps from being checkpointed; end that reader",
         sqlite->path);
-    return BIDE_EFULL;
 }
 
 /*

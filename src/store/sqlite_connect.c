@@ -263,12 +263,11 @@ int bi_sqlite_connect(struct sqlite *sqlite, struct connection *connection, char
 
     /* Commits rely on the log; see sqlite_commit.c. */
     if (!wal) {
-        snprintf(error, BIDE_ERROR_SIZE,
-                 "open: %.80s: no write-ahead log: the file system or this SQLite has no shared "
-                 "memory; choose a local file system",
-                 sqlite->path);
         bi_sqlite_disconnect(connection);
-        return BIDE_EIO;
+        return bi_error_set(error, BIDE_EIO,
+                            "open: %.80s: no write-ahead log: the file system or this SQLite has "
+                            "no shared memory; choose a local file system",
+                            sqlite->path);
     }
 
     if (connection == &sqlite->writer) {

@@ -404,8 +404,7 @@ static int copy_pages(struct sqlite *sqlite, const char *temp_path, char *error)
     return status;
 }
 
-/* Returns 0 or an errno. */
-static int sync_file(const char *path)
+int bi_sqlite_sync_file(const char *path)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     int failed = fd < 0 || fsync(fd) != 0 ? errno : 0;
@@ -455,13 +454,13 @@ static int publish_copy(const struct store *store, const char *temp_path, const 
     snprintf(directory, sizeof(directory), "%.*s", slash == NULL ? 1 : (int)(slash - path + 1),
              slash == NULL ? "." : path);
 
-    int failed = sync_file(temp_path);
+    int failed = bi_sqlite_sync_file(temp_path);
     if (failed == 0 && bi_store_check_stopped(store))
         return store->stopping ? BIDE_CLOSED : BIDE_CANCELLED;
     if (failed == 0)
         failed = rename_new(temp_path, path);
     if (failed == 0) {
-        failed = sync_file(directory);
+        failed = bi_sqlite_sync_file(directory);
         if (failed != 0)
             unlink(path); /* a backup that fails leaves no file */
     }
@@ -530,9 +529,8 @@ static int create_temp(const struct sqlite *sqlite, const char *path, char *temp
 
     if (failed == 0)
         return BIDE_OK;
-    snprintf(error, BIDE_ERROR_SIZE, "backup: %.120s: %s", temp_path, strerror(failed));
     unlink(temp_path);
-    return BIDE_EIO;
+    return bi_error_set(error, BIDE_EIO, "backup: %.120s: %s", temp_path, strerror(failed));
 }
 
 int bi_sqlite_backup(struct store *store, const char *path, char *error)

@@ -256,10 +256,7 @@ static int write_policy(struct connection *writer, const struct bi_image *image)
     for (int i = 0; policy != NULL && i < BI_TOPIC_POLICY_FIELDS; i++) {
         const struct policy_field *field = &bi_topic_policy_fields[i];
         int64_t value = bi_topic_policy_get(policy, field);
-        if (value == field->none)
-            sqlite3_bind_null(stmt, i + 2);
-        else
-            sqlite3_bind_int64(stmt, i + 2, value);
+        bind_number(stmt, (enum column)(i + 1), value, field->none);
     }
     return bi_sqlite_run(stmt);
 }
@@ -312,16 +309,23 @@ static bool column_buf(sqlite3_stmt *row, enum column column, bide_buf **out)
 
 #define SET_NONE(kind, name) image->name = BI_JOB_NONE_##kind;
 
+const char *bi_sqlite_read_topic(sqlite3_stmt *row, int column, struct bi_image *image)
+{
+    const char *topic = (const char *)sqlite3_column_text(row, column);
+    size_t size = (size_t)sqlite3_column_bytes(row, column);
+    if (topic == NULL || size == 0 || size > BIDE_TOPIC_MAX || strlen(topic) != size)
+        return "the topic is no name";
+    memcpy(image->topic, topic, size + 1);
+    return NULL;
+}
+
 /* Returns NULL or the damage. The id is set in any case: the row is reported under it. */
 static const char *read_base(sqlite3_stmt *row, struct bi_image *image)
 {
     image->id = (uint64_t)column_int64(row, AT_id);
-
-    const char *topic = (const char *)sqlite3_column_text(row, AT_topic);
-    size_t size = (size_t)sqlite3_column_bytes(row, AT_topic);
-    if (topic == NULL || size == 0 || size > BIDE_TOPIC_MAX || strlen(topic) != size)
-        return "the topic is no name";
-    memcpy(image->topic, topic, size + 1);
+    const char *damage = bi_sqlite_read_topic(row, AT_topic, image);
+    if (damage != NULL)
+        return damage;
 
     /* A reserved job is stored as ready. */
     int64_t state = column_int64(row, AT_state);

@@ -60,6 +60,9 @@ __attribute__((format(printf, 2, 3))) static inline bool bi_errmsg_set(char *err
     return false;
 }
 
+/* Writes a message and returns the code. */
+#define bi_errmsg_fail(error, code, ...) (bi_errmsg_set(error, __VA_ARGS__), (code))
+
 /* ---- the log ---- */
 
 struct bi_log {

@@ -72,10 +72,9 @@ static int make_fixed(int offset_s, const char *name, struct timezone_rules **ou
 {
     assert(offset_s > -BI_TIMEZONE_OFFSET_MAX && offset_s < BI_TIMEZONE_OFFSET_MAX);
     struct timezone_rules *zone = calloc(1, sizeof(*zone) + sizeof(zone->changes[0]));
-    if (zone == NULL) {
-        bi_errmsg_set(error, "cannot open the time zone %s: out of memory", name);
-        return BIDE_ENOMEM;
-    }
+    if (zone == NULL)
+        return bi_errmsg_fail(error, BIDE_ENOMEM, "cannot open the time zone %s: out of memory",
+                              name);
 
     snprintf(zone->name, sizeof(zone->name), "%s", name);
     snprintf(zone->abbreviations, sizeof(zone->abbreviations), "%s", name);
@@ -143,19 +142,18 @@ static int no_such_zone(const char *name, char *error)
 {
     struct stat status;
     const char *database = database_path();
-    if (stat(database, &status) != 0 || !S_ISDIR(status.st_mode)) {
-        bi_errmsg_set(error,
-                      "cannot open the time zone %s: there is no time zone database in %s (install "
-                      "the package tzdata, or set TZDIR)",
-                      name, database);
-        return BIDE_EIO;
-    }
+    if (stat(database, &status) != 0 || !S_ISDIR(status.st_mode))
+        return bi_errmsg_fail(
+            error, BIDE_EIO,
+            "cannot open the time zone %s: there is no time zone database in %s (install "
+            "the package tzdata, or set TZDIR)",
+            name, database);
 
-    bi_errmsg_set(error,
-                  "there is no time zone \"%s\": write a name as Europe/Berlin, with capital "
-                  "letters, or UTC, or an offset as +02:00",
-                  name);
-    return BIDE_EINVAL;
+    return bi_errmsg_fail(
+        error, BIDE_EINVAL,
+        "there is no time zone \"%s\": write a name as Europe/Berlin, with capital "
+        "letters, or UTC, or an offset as +02:00",
+        name);
 }
 
 /* Reads from an open file; the number of bytes, or -1 with errno. */
@@ -180,8 +178,8 @@ static int set_read_error(const char *name, const char *path, char *error)
     if (errno == ENOENT || errno == ENOTDIR || errno == EISDIR || errno == ENAMETOOLONG)
         return no_such_zone(name, error);
 
-    bi_errmsg_set(error, "cannot open the time zone %s: %s: %s", name, path, strerror(errno));
-    return BIDE_EIO;
+    return bi_errmsg_fail(error, BIDE_EIO, "cannot open the time zone %s: %s: %s", name, path,
+                          strerror(errno));
 }
 
 /* Opens a file of the database, which must be a regular file: others may block. -1 with errno. */
@@ -289,14 +287,12 @@ int bi_timezone_find_local(const char *tz, const char *etc, char *name, char *er
 
     /* Programs set it to avoid that the C library looks at the link again and again. */
     if (tz != NULL && strcmp(tz, ":/etc/localtime") != 0 && strcmp(tz, "/etc/localtime") != 0) {
-        if (!name_of_variable(tz, found)) {
-            bi_errmsg_set(
-                error,
+        if (!name_of_variable(tz, found))
+            return bi_errmsg_fail(
+                error, BIDE_EINVAL,
                 "the variable TZ, \"%.60s\", is not the name of a time zone: name one, as "
                 "Europe/Berlin",
                 tz);
-            return BIDE_EINVAL;
-        }
         memcpy(name, found, sizeof(found));
         return 0;
     }
@@ -308,13 +304,12 @@ int bi_timezone_find_local(const char *tz, const char *etc, char *name, char *er
     target[size < 0 ? 0 : size] = 0;
     if (exists && !name_of_path(target, found)) {
         snprintf(path, sizeof(path), "%s/timezone", etc);
-        if (!name_of_text(path, found)) {
-            bi_errmsg_set(error,
-                          "cannot find out the name of this machine's time zone (%s/localtime "
-                          "is not a link into the database): name one, as Europe/Berlin",
-                          etc);
-            return BIDE_EINVAL;
-        }
+        if (!name_of_text(path, found))
+            return bi_errmsg_fail(
+                error, BIDE_EINVAL,
+                "cannot find out the name of this machine's time zone (%s/localtime "
+                "is not a link into the database): name one, as Europe/Berlin",
+                etc);
     }
     memcpy(name, found, sizeof(found));
     return 0;

@@ -397,19 +397,15 @@ int bi_timezone_file_decode(const void *data, size_t size, struct timezone_rules
     size_t time_size;
     int64_t last_s = INT64_MIN;
 
-    if (size > BI_TIMEZONE_FILE_MAX) {
-        bi_errmsg_set(error, "is too large: %zu bytes", size);
-        return BIDE_EINVAL;
-    }
+    if (size > BI_TIMEZONE_FILE_MAX)
+        return bi_errmsg_fail(error, BIDE_EINVAL, "is too large: %zu bytes", size);
     if (!find_block(&in, &header, &time_size, error))
         return BIDE_EINVAL;
 
     size_t room = 1 + header.time_count + RULE_CHANGES;
     struct timezone_rules *zone = calloc(1, sizeof(*zone) + room * sizeof(zone->changes[0]));
-    if (zone == NULL) {
-        bi_errmsg_set(error, "cannot be decoded: out of memory");
-        return BIDE_ENOMEM;
-    }
+    if (zone == NULL)
+        return bi_errmsg_fail(error, BIDE_ENOMEM, "cannot be decoded: out of memory");
 
     if (!decode_block(&in, &header, time_size, zone, &last_s, error) ||
         (time_size == 8 && !decode_footer(&in, &header, last_s, zone, error))) {
