@@ -103,8 +103,8 @@ struct core {
     uint64_t next_id;
     uint64_t next_token; /* number of the next reservation */
     struct bi_tokens tokens;
-    uint64_t next_order;          /* of burials and results */
-    uint64_t step_freed;          /* bytes that the running finish_and_put frees, else 0 */
+    uint64_t next_order; /* of burials and results */
+    uint64_t step_room;  /* bytes above max_memory for the running finish_and_put, else 0 */
     const struct job *step_ended; /* the job that it removes or retains; NULL: none */
     uint64_t first_order;         /* of this run; loaded orders and tokens are smaller */
     uint64_t lease_from;          /* stored leases are valid from this token on */
@@ -408,7 +408,7 @@ static inline uint64_t bi_core_headroom(const struct core *core)
 static inline bool bi_core_is_full(const struct core *core, uint64_t bytes)
 {
     return core->limits.max_memory != 0 && core->memory + bi_core_headroom(core) + bytes >
-                                               core->limits.max_memory + core->step_freed;
+                                               core->limits.max_memory + core->step_room;
 }
 
 /* Removes the oldest results of a topic above max_done_per_topic, at most so many; returns how

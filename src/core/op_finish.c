@@ -474,11 +474,26 @@ static void unref_bufs(const struct prepared_ending *ending)
     bide_buf_unref(ending->history);
 }
 
+/* Bytes above max_memory. Leases, failures, and steps that are not stored yet exceed it; a step that
+ * frees what it puts must go on nevertheless, so that chains run to their ends. */
+static uint64_t excess(const struct core *core)
+{
+    uint64_t used = core->memory + bi_core_headroom(core);
+    return used > core->limits.max_memory ? used - core->limits.max_memory : 0;
+}
+
+static uint64_t freed_by(const struct core *core, const struct job *job)
+{
+    const struct job_ext *ext = ext_of(core, job);
+    return JOB_COST + JOB_EXT_COST + JOB_SLACK + (bi_job_body_missing(job) ? 0 : job->body_size) +
+           (ext == NULL ? 0 : bi_job_ext_text_size(ext));
+}
+
 int bi_op_finish_prepare(struct core *core, bide_op *op, struct prepared_ending *ending)
 {
     const bide_finish_and_put_args *args = &op->finish_and_put;
     *ending = (struct prepared_ending){.ending = BIDE_ENDING_FINISH};
-    assert(core->step_freed == 0 && core->step_ended == NULL); /* by the end of the last step */
+    assert(core->step_room == 0 && core->step_ended == NULL); /* by the end of the last step */
 
     int code = find_with_token(core, op, args->finish.id, args->finish.token,
                                args->ending == BIDE_ENDING_RELEASE, &ending->job);
@@ -503,8 +518,7 @@ int bi_op_finish_prepare(struct core *core, bide_op *op, struct prepared_ending 
     if (frees_key(ending))
         bi_job_release_key(core, job);
     if (leaves_topic(ending) && !(ending->keep && ending->retain > 0))
-        core->step_freed =
-            JOB_COST + JOB_EXT_COST + JOB_SLACK + (bi_job_body_missing(job) ? 0 : job->body_size);
+        core->step_room = excess(core) + freed_by(core, job);
     return BIDE_OK;
 }
 
@@ -512,7 +526,7 @@ static void end_step(struct core *core, struct topic *topic)
 {
     topic->step_jobs = 0;
     topic->step_entries = 0;
-    core->step_freed = 0;
+    core->step_room = 0;
     core->step_ended = NULL;
     bi_topic_unpin(core, topic);
 }

@@ -478,6 +478,59 @@ static void full_memory_has_room_for_the_successor(void)
     }
 }
 
+/* Leases and steps that are not stored yet may exceed the memory: chains go on nevertheless. */
+static void full_memory_has_room_for_steps_beside_each_other(void)
+{
+    enum { STEPS = 20, ROUNDS = 5 };
+    static const char body[10000];
+    static char holder[BIDE_HOLDER_MAX];
+    static struct step steps[STEPS];
+    static bide_job jobs[STEPS];
+    static bide_op ops[STEPS];
+    bide_op *list[STEPS];
+    bide_cq *cq;
+    if (!is_in_process())
+        return;
+    bide *queue = open_queue("max_memory=1MiB&cache_bytes=64MiB");
+    const char *a = fresh_topic("a");
+    const bide_slice topic = slice(a);
+    while (bide_put(queue, a, body, sizeof body, NULL, NULL) == BIDE_OK)
+        continue;
+    while (bide_put(queue, a, body, 0, NULL, NULL) == BIDE_OK)
+        continue;
+
+    OK(bide_cq_new(&cq));
+    memset(holder, 'h', sizeof holder);
+    for (int round = 0; round < ROUNDS; round++) {
+        bide_reserve_args args = {.topics = &topic,
+                                  .topic_count = 1,
+                                  .jobs = jobs,
+                                  .job_max = STEPS,
+                                  .holder = {holder, sizeof holder}};
+        OK(bide_reserve_many(queue, &args));
+        EQ(args.count, STEPS);
+        for (size_t i = 0; i < STEPS; i++) {
+            steps[i] = new_step(&jobs[i]);
+            add(&steps[i], a, "");
+            steps[i].items[0].body = (bide_slice){body, jobs[i].body_size};
+            steps[i].items[0].options = &steps[i].options[0];
+            steps[i].args.items = steps[i].items;
+            ops[i] = (bide_op){.kind = BIDE_OP_FINISH_AND_PUT, .cq = cq};
+            ops[i].finish_and_put = steps[i].args;
+            list[i] = &ops[i];
+        }
+        CHECK(bide_submit(queue, list, STEPS) >= 0);
+        for (size_t i = 0; i < STEPS; i++) {
+            while (ops[i].status == BIDE_PENDING)
+                bide_cq_wait(cq, PATIENCE_MS);
+            OK(ops[i].status);
+            bide_job_clear(&jobs[i]);
+        }
+        CODE(bide_put(queue, a, body, 0, NULL, NULL), BIDE_EFULL);
+    }
+    OK(bide_cq_free(cq));
+}
+
 /* The job that ends, and whose key a put takes over by replacing it, makes room once. */
 static void replaced_job_that_ends_makes_room_once(void)
 {
@@ -565,6 +618,7 @@ static const struct test tests[] = {
     TEST(draining_queue_rejects_the_step),
     TEST(full_topic_has_room_for_the_successor),
     TEST(full_memory_has_room_for_the_successor),
+    TEST(full_memory_has_room_for_steps_beside_each_other),
     TEST(replaced_job_that_ends_makes_room_once),
     TEST(chain_runs_each_step_once),
 };
