@@ -482,10 +482,12 @@ static uint64_t excess(const struct core *core)
     return used > core->limits.max_memory ? used - core->limits.max_memory : 0;
 }
 
+/* Also if only the store has its body: that of a successor is in memory until it is stored, too, and
+ * may then be evicted from the cache. */
 static uint64_t freed_by(const struct core *core, const struct job *job)
 {
     const struct job_ext *ext = ext_of(core, job);
-    return JOB_COST + JOB_EXT_COST + JOB_SLACK + (bi_job_body_missing(job) ? 0 : job->body_size) +
+    return JOB_COST + JOB_EXT_COST + JOB_SLACK + job->body_size +
            (ext == NULL ? 0 : bi_job_ext_text_size(ext));
 }
 

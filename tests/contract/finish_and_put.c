@@ -479,7 +479,7 @@ static void full_memory_has_room_for_the_successor(void)
 }
 
 /* Leases and steps that are not stored yet may exceed the memory: chains go on nevertheless. */
-static void full_memory_has_room_for_steps_beside_each_other(void)
+static void run_steps_in_full_memory(const char *parameters)
 {
     enum { STEPS = 20, ROUNDS = 5 };
     static const char body[10000];
@@ -489,9 +489,7 @@ static void full_memory_has_room_for_steps_beside_each_other(void)
     static bide_op ops[STEPS];
     bide_op *list[STEPS];
     bide_cq *cq;
-    if (!is_in_process())
-        return;
-    bide *queue = open_queue("max_memory=1MiB&cache_bytes=64MiB");
+    bide *queue = open_queue(parameters);
     const char *a = fresh_topic("a");
     const bide_slice topic = slice(a);
     while (bide_put(queue, a, body, sizeof body, NULL, NULL) == BIDE_OK)
@@ -529,6 +527,19 @@ static void full_memory_has_room_for_steps_beside_each_other(void)
         CODE(bide_put(queue, a, body, 0, NULL, NULL), BIDE_EFULL);
     }
     OK(bide_cq_free(cq));
+}
+
+static void full_memory_has_room_for_steps_beside_each_other(void)
+{
+    if (is_in_process())
+        run_steps_in_full_memory("max_memory=300KiB&cache_bytes=64MiB");
+}
+
+/* The bodies of the successors are in memory until they are stored. */
+static void full_memory_has_room_for_steps_of_jobs_whose_bodies_are_not_in_memory(void)
+{
+    if (is_in_process())
+        run_steps_in_full_memory("max_memory=300KiB&cache_bytes=1");
 }
 
 /* The job that ends, and whose key a put takes over by replacing it, makes room once. */
@@ -619,6 +630,7 @@ static const struct test tests[] = {
     TEST(full_topic_has_room_for_the_successor),
     TEST(full_memory_has_room_for_the_successor),
     TEST(full_memory_has_room_for_steps_beside_each_other),
+    TEST(full_memory_has_room_for_steps_of_jobs_whose_bodies_are_not_in_memory),
     TEST(replaced_job_that_ends_makes_room_once),
     TEST(chain_runs_each_step_once),
 };
