@@ -355,15 +355,19 @@ static int decode_time(struct schedule *schedule, const struct field *field, con
 {
     const char *text = json_string_value(value);
     const char *zone = json_string_value(json_object_get(schedule->json, "zone"));
-    char reason[BI_ERRMSG_SIZE] = "must be a string", what[40];
+    char reason[BI_ERRMSG_SIZE], what[40];
     int code = BIDE_OK;
     int64_t ms = 0;
 
     if (text != NULL && field->kind == MOMENT) {
         snprintf(what, sizeof(what), "\"%s\"", name);
         code = bi_schedule_parse_moment(what, text, zone, now_ms, &ms, error);
-    } else if (text == NULL || !bi_duration_parse(text, &ms, reason)) {
-        bi_errmsg_set(error, "\"%s\": \"%.100s\" %.200s", name, text == NULL ? "" : text, reason);
+    } else if (text == NULL) {
+        bi_errmsg_set(error, "\"%s\" must be a string; \"%s\" is a number of milliseconds", name,
+                      field->name);
+        code = BIDE_EINVAL;
+    } else if (!bi_duration_parse(text, &ms, reason)) {
+        bi_errmsg_set(error, "\"%s\": \"%.100s\" %.200s", name, text, reason);
         code = BIDE_EINVAL;
     }
     if (code == BIDE_OK)

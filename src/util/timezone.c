@@ -338,7 +338,7 @@ int bi_timezone_check_name(const char *name, size_t size, char *error)
     }
     if (parse_offset(text, &offset_s, offset_name))
         return 0;
-    bi_errmsg_set(error, "this is not an offset from UTC: write one from -14:00 to +14:00");
+    bi_errmsg_set(error, "\"%s\" is not an offset from UTC: write one from -14:00 to +14:00", text);
     return BIDE_EINVAL;
 }
 

@@ -562,6 +562,8 @@ static void invalid_definitions_are_rejected_with_the_reason(void **state)
     rejects("{\"name\":\"n\",\"when\":\"1 2 3\",\"topic\":\"t\"}", "");
     rejects("{" VALID ",\"zone\":\"Mars/Olympus\"}", "Mars/Olympus");
     rejects("{" VALID ",\"zone\":7}", "must be a string");
+    rejects("{" VALID ",\"ttr\":5}",
+            "\"ttr\" must be a string; \"ttr_ms\" is a number of milliseconds");
     rejects("{" VALID ",\"zone\":\"\"}", "1 to 63 bytes");
     rejects("{" VALID ",\"zone\":\"../passwd\"}", "cannot have this name");
     rejects("{" VALID ",\"fallbacks\":2}", "from 0 to 1");

@@ -109,7 +109,8 @@ static void names_of_no_zone_are_refused(void **state)
                                           "+020",   "+2:000", "+02:00x", "+-2",   "+02:00:00"};
     for (size_t i = 0; i < COUNT_OF(offsets); i++)
         refuses(offsets[i], BIDE_EINVAL,
-                "is not an offset from UTC: write one from -14:00 to +14:00");
+                "\" is not an offset from UTC: write one from -14:00 to +14:00");
+    refuses("+2", BIDE_EINVAL, "\"+2\" is not an offset");
 }
 
 static void names_cannot_leave_the_database(void **state)
