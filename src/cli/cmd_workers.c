@@ -183,8 +183,9 @@ static int check_why(struct cli *cli)
 static void print_sentence(const bide_explanation *why)
 {
     printf("%s", why->text);
+    bool ends = why->reason == BIDE_WHY_RESERVED || why->reason == BIDE_WHY_DELAYED;
     if (why->until_ms != 0 && why->reason != BIDE_WHY_KEY_HELD)
-        printf(" (until %s)", bi_text_moment(why->until_ms).s);
+        printf(" (%s %s)", ends ? "at" : "until", bi_text_moment(why->until_ms).s);
     printf("\n");
 }
 
@@ -218,7 +219,7 @@ static const struct flag why_flags[] = {
 
 const struct verb bi_verb_why = {
     .name = "why",
-    .usage = "ID...",
+    .usage = "ID... | TOPIC --key KEY",
     .summary = "say why a job does not run",
     .flags = why_flags,
     .check = check_why,

@@ -194,6 +194,9 @@ static void why_says_what_a_job_waits_for(void)
     BETWEEN(number_in(why, "left_ms"), 1, 3600000);
     CHECK(number_in(why, "until_ms") > 0);
     HAS(run_expect(0, "why", id_text(id + 100))->out, "no job has had the id ");
+    HAS(run_expect(2, "why")->err, "bide why ID... | TOPIC --key KEY");
+    run_expect(0, "update", id_text(id), "--delay", "1h");
+    HAS(run_expect(0, "why", id_text(id))->out, " (at 2");
 }
 
 static void why_explains_each_of_several_jobs(void)
