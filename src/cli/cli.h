@@ -39,6 +39,7 @@ struct cli {
     const struct verb *verb;
     const char *const *words; /* the arguments that are not flags, in order, ended by NULL */
     size_t word_count;
+    uint64_t given; /* a bit per row of the flags of the verb: those on the command line */
     uint64_t ids[BI_WORDS_MAX]; /* the words, after bi_cli_parse_ids() */
     const char *const *program; /* arguments after "--", for BI_VERB_PROGRAM; NULL: none */
 

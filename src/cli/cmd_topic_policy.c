@@ -94,7 +94,7 @@ static const struct flag flags[] = {
     {0, "max-jobs", COUNT, "jobs in the topic, instead of max_jobs_per_topic", parse_count,
      &changes.max_jobs},
     {'c', "concurrency", COUNT, "jobs reserved at a time", parse_count, &changes.concurrency},
-    {0, "rate", "N/PERIOD|none", "jobs reserved per period", parse_rate, &changes.rate},
+    {0, "rate", "N/PERIOD|none", "jobs reserved per period (1s)", parse_rate, &changes.rate},
     {0, "burst", COUNT, "jobs reserved at once after a lull (default: N of the rate)", parse_count,
      &changes.rate_burst},
     BI_FLAGS_END,

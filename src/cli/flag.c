@@ -61,10 +61,23 @@ const char *bi_flag_next_choice(const char **at, size_t *size)
 
 /* ---- parsing ---- */
 
-static bool set_flag(const struct flag *flag, const char *text, char *error)
+static void mark_given(struct flag_parser *parser, const struct flag *flag)
+{
+    const struct flag *table = parser->tables[0];
+    for (unsigned i = 0; table != NULL && table[i].name != NULL; i++) {
+        assert(i < 64);
+        if (&table[i] == flag)
+            parser->given |= UINT64_C(1) << i;
+    }
+}
+
+static bool set_flag(struct flag_parser *parser, const struct flag *flag, const char *text,
+                     char *error)
 {
     assert((text == NULL) == (flag->value_name == NULL));
     char reason[BI_ERRMSG_SIZE];
+
+    mark_given(parser, flag);
     if (flag->parse(text, flag->to, reason))
         return true;
     return bi_errmsg_set(error, "--%s: \"%.100s\" %.300s", flag->name, text == NULL ? "" : text,
@@ -82,7 +95,7 @@ static bool parse_value(struct flag_parser *parser, const struct flag *flag, con
                              flag->value_name);
     if (given == NULL)
         parser->argv++;
-    return set_flag(flag, text, error);
+    return set_flag(parser, flag, text, error);
 }
 
 static bool parse_long(struct flag_parser *parser, char *error)
@@ -98,7 +111,7 @@ static bool parse_long(struct flag_parser *parser, char *error)
         return parse_value(parser, flag, given, error);
     if (given != NULL)
         return bi_errmsg_set(error, "--%s takes no value", flag->name);
-    return set_flag(flag, NULL, error);
+    return set_flag(parser, flag, NULL, error);
 }
 
 static bool parse_short(struct flag_parser *parser, char *error)
@@ -109,7 +122,7 @@ static bool parse_short(struct flag_parser *parser, char *error)
             return bi_errmsg_set(error, "unknown flag -%c", *at);
         if (flag->value_name != NULL)
             return parse_value(parser, flag, at[1] != 0 ? at + 1 : NULL, error);
-        if (!set_flag(flag, NULL, error))
+        if (!set_flag(parser, flag, NULL, error))
             return false;
     }
     return true;

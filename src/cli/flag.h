@@ -85,6 +85,7 @@ struct flag_parser {
     const char *const *argv;      /* in, out: the rest, ended by NULL */
     const char **words;           /* out: room for all of argv and a NULL */
     size_t word_count;            /* out */
+    uint64_t given;               /* out: a bit per row of tables[0] */
     const char *const *program;   /* out, with has_program: arguments after --, or NULL */
     bool has_program;
     bool stop_at_word; /* stop at the first word, which stays in argv */

@@ -92,12 +92,14 @@ static int parse_arguments(struct cli *cli, struct flag_parser *parser)
     parser->tables[0] = cli->verb->flags;
     parser->tables[1] = bi_verb_common_flags(cli);
     parser->stop_at_word = false;
+    parser->given = 0;
     parser->has_program = (cli->verb->traits & BI_VERB_PROGRAM) != 0;
     if (!bi_flag_parse_args(parser, error))
         return reject_flags(cli, parser, error);
 
     cli->words = parser->words;
     cli->word_count = parser->word_count;
+    cli->given = parser->given;
     cli->program = parser->program;
     if (info_flags.help || info_flags.version || (cli->verb->traits & BI_VERB_COUNTS_WORDS) != 0)
         return BI_EXIT_OK;

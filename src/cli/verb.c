@@ -118,8 +118,9 @@ int bi_verb_check_words(const struct cli *cli, size_t min, size_t max)
     if (cli->word_count < min)
         return bi_cli_usage_error(cli, "missing argument: bide %s %s", verb->name, verb->usage);
     if (cli->word_count > max)
-        return bi_cli_usage_error(cli, "unexpected argument \"%.60s\": bide %s %s", cli->words[max],
-                                  verb->name, verb->usage);
+        return bi_cli_usage_error(cli, "unexpected argument \"%.60s\": bide %s%s%s",
+                                  cli->words[max], verb->name, verb->usage[0] == 0 ? "" : " ",
+                                  verb->usage);
     return BI_EXIT_OK;
 }
 

@@ -308,13 +308,10 @@ static void missing_arguments_are_reported(void)
 static void extra_arguments_are_reported(void)
 {
     static const char *const lines[][6] = {
-        {"touch", "1", "2", "3"},
-        {"topics", "a", "b", "c"},
-        {"ping", "now"},
-        {"help", "put", "work"},
-        {"move", "memory:", "memory:", "memory:"},
-        {"backup", "a", "b"},
-        {"drain", "a", "b"},
+        {"touch", "1", "2", "3"}, {"topics", "a", "b", "c"},
+        {"ping", "now"},          {"workers", "now"},
+        {"help", "put", "work"},  {"move", "memory:", "memory:", "memory:"},
+        {"backup", "a", "b"},     {"drain", "a", "b"},
     };
     for (size_t i = 0; i < COUNT(lines); i++) {
         struct child *child = run_expect_list_at(HERE, 2, NULL, 0, lines[i]);

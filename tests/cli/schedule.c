@@ -187,7 +187,7 @@ static void lines_of_json_are_set(void)
 
 static void invalid_arguments_are_rejected(void)
 {
-    HAS(run_expect(2, "schedule")->err, "schedule");
+    HAS(run_expect(2, "schedule")->err, "missing argument: bide schedule set, get, list");
     HAS(run_expect(2, "schedule", "sett", "a")->err, "did you mean \"set\"");
     HAS(run_expect(2, "schedule", "set", "a", YEARLY)->err, "NAME WHEN TOPIC");
     HAS(run_expect(2, "schedule", "set", "a b", YEARLY, "t")->err, "the name must be");
@@ -196,16 +196,45 @@ static void invalid_arguments_are_rejected(void)
     HAS(run_expect(2, "schedule", "set", "a", YEARLY, "t", "--key", "k")->err, "overlap");
     HAS(run_expect(2, "schedule", "set", "a", YEARLY, "t", "--late", "maybe")->err, "once, skip");
     HAS(run_expect(2, "schedule", "set", "a", YEARLY, "t", "--overlap", "x")->err, "allow, skip");
-    HAS(run_expect(2, "schedule", "set", "a", YEARLY, "t", "--late-max", "1001")->err, "1000");
+    HAS(run_expect(2, "schedule", "set", "a", YEARLY, "t", "--late-max", "1001")->err,
+        "--late-max: from 1 to 1000");
+    run_expect(2, "schedule", "set", "a", YEARLY, "t", "--late-max", "4294967297");
+    HAS(run_expect(2, "schedule", "set", "a", YEARLY, "t", "--zone", "+2")->err, "\"+2\"");
     HAS(run_expect(2, "schedule", "set", "a", YEARLY, "t", "b", "-f", "-")->err, "both given");
     HAS(run_expect(2, "schedule", "set", "a", "0 0 30 2 *", "t")->err, "never occurs");
     HAS(run_expect(2, "schedule", "next", "1 2 3")->err, "5 fields");
     HAS(run_expect(2, "schedule", "next", "0 0 31 2,4 *")->err, "never occurs");
     HAS(run_expect(2, "schedule", "next", "a", "-n", "0")->err, "--count");
     HAS(run_expect(2, "schedule", "load", "x", "--crontab")->err, "need each other");
-    run_expect(2, "schedule", "get");
-    run_expect(2, "schedule", "list", "a");
-    run_expect(2, "schedule", "remove");
+    HAS(run_expect(2, "schedule", "get")->err, "missing argument: bide schedule get NAME\n");
+    HAS(run_expect(2, "schedule", "remove")->err, "bide schedule remove NAME...");
+    HAS(run_expect(2, "schedule", "load")->err, "bide schedule load FILE");
+    HAS(run_expect(2, "schedule", "list", "a")->err, "\"a\": bide schedule list\n");
+    HAS(run_expect(2, "schedule", "set", "a", "0", "6", "*", "*", "*", "t")->err, "quote WHEN");
+    HAS(run_expect(2, "schedule", "next", "0", "6", "*", "*", "*")->err, "quote WHEN");
+}
+
+/* In particular, --dry-run must not be ignored. */
+static void flags_of_other_actions_are_rejected(void)
+{
+    static const char *const lines[][7] = {
+        {"schedule", "remove", "a", "--dry-run"},
+        {"schedule", "pause", "a", "--late", "all"},
+        {"schedule", "set", "b", YEARLY, "t", "--dry-run"},
+        {"schedule", "set", "-", "--zone", "UTC"},
+        {"schedule", "list", "--zone", "UTC"},
+        {"schedule", "next", "a", "--zone", "UTC"},
+        {"schedule", "next", "@daily", "-p", "5"},
+        {"schedule", "run", "a", "-k", "key"},
+        {"schedule", "load", "file", "--zone", "UTC"},
+    };
+    set("a");
+    for (size_t i = 0; i < COUNT(lines); i++) {
+        struct child *child = run_expect_list_at(HERE, 2, NULL, 0, lines[i]);
+        HAS(child->err, "does not apply to \"bide schedule ");
+    }
+    TEXT(text_in(got("a"), "state"), 6, "active");
+    EQ(json_array_size(json_of(run_expect(0, "schedule", "export")->out)), 1);
 }
 
 /* ---- next ---- */
@@ -375,6 +404,7 @@ static const struct test tests[] = {
     TEST(body_may_be_a_file),
     TEST(lines_of_json_are_set),
     TEST(invalid_arguments_are_rejected),
+    TEST(flags_of_other_actions_are_rejected),
     TEST(next_of_an_expression_needs_no_queue),
     TEST(next_of_a_schedule_is_its_own),
     TEST(load_makes_the_queue_equal_to_a_file),

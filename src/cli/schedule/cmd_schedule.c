@@ -89,6 +89,8 @@ static int complete_options(const struct cli *cli)
     bi_put_set_options(&job, true, &opt.options);
     opt.def.options = &opt.options;
     opt.def.expires_in_ms = bi_put_given(job.expires_in);
+    if (misfire_max > BIDE_SCHEDULE_MISSED_MAX)
+        return bi_cli_usage_error(cli, "--late-max: from 1 to %d", BIDE_SCHEDULE_MISSED_MAX);
     opt.def.misfire_max = (uint32_t)misfire_max;
     if (paused)
         opt.def.state = BIDE_SCHEDULE_PAUSED;
@@ -146,14 +148,11 @@ static int run_set(struct cli *cli)
 
 static int check_set(const struct cli *cli)
 {
-    bool lines = cli->word_count == 2 && strcmp(cli->words[1], "-") == 0;
     struct schedule *schedule;
     char error[BI_ERRMSG_SIZE];
 
-    if (lines)
+    if (cli->word_count == 2)
         return BI_EXIT_OK;
-    if (cli->word_count < 4)
-        return bi_cli_usage_error(cli, "set takes NAME WHEN TOPIC [BODY], or - for lines of JSON");
     if (file != NULL && cli->word_count == 5)
         return bi_cli_usage_error(cli, "BODY and --file are both given; choose one");
 
@@ -310,24 +309,26 @@ static int check_load(const struct cli *cli)
 /* ---- actions ---- */
 
 static const struct action {
-    const char *name;
+    const char *name, *usage;
     size_t least, most; /* words behind the name */
     int (*check)(const struct cli *cli);
     int (*run)(struct cli *cli);
     bool creates_file;  /* of the queue, but not with --dry-run */
     bool without_queue; /* it opens the queue itself, if it needs one */
 } actions[] = {
-    {"set", 1, 4, check_set, run_set, true, false},
-    {"get", 1, 1, NULL, run_get, false, false},
-    {"list", 0, 0, NULL, run_list, false, false},
-    {"remove", 1, BI_WORDS_MAX, NULL, run_remove, false, false},
-    {"pause", 1, BI_WORDS_MAX, NULL, run_pause, false, false},
-    {"resume", 1, BI_WORDS_MAX, NULL, run_resume, false, false},
-    {"run", 1, 1, NULL, run_run, false, false},
-    {"next", 1, 1, check_next, run_next, false, true},
-    {"load", 1, 1, check_load, run_load, true, false},
-    {"export", 0, 0, NULL, bi_schedule_export, false, false},
+    {"set", " NAME WHEN TOPIC [BODY] | -", 3, 4, check_set, run_set, true, false},
+    {"get", " NAME", 1, 1, NULL, run_get, false, false},
+    {"list", "", 0, 0, NULL, run_list, false, false},
+    {"remove", " NAME...", 1, BI_WORDS_MAX, NULL, run_remove, false, false},
+    {"pause", " NAME...", 1, BI_WORDS_MAX, NULL, run_pause, false, false},
+    {"resume", " NAME...", 1, BI_WORDS_MAX, NULL, run_resume, false, false},
+    {"run", " NAME", 1, 1, NULL, run_run, false, false},
+    {"next", " NAME|WHEN", 1, 1, check_next, run_next, false, true},
+    {"load", " FILE", 1, 1, check_load, run_load, true, false},
+    {"export", "", 0, 0, NULL, bi_schedule_export, false, false},
 };
+
+#define ACTION_NAMES "set, get, list, remove, pause, resume, run, next, load or export"
 
 static const struct action *action;
 
@@ -342,6 +343,8 @@ static int find_action(const struct cli *cli)
     struct suggestion suggestion = BI_SUGGEST_INIT;
     const char *word = cli->words[0];
 
+    if (word == NULL)
+        return bi_cli_usage_error(cli, "missing argument: bide schedule " ACTION_NAMES);
     for (size_t i = 0; i < sizeof(actions) / sizeof(actions[0]); i++) {
         if (strcmp(actions[i].name, word) == 0) {
             action = &actions[i];
@@ -352,21 +355,99 @@ static int find_action(const struct cli *cli)
     if (suggestion.best != NULL)
         return bi_cli_usage_error(cli, "\"%.60s\" is unknown; did you mean \"%s\"?", word,
                                   suggestion.best);
-    return bi_cli_usage_error(cli,
-                              "\"%.60s\" is unknown: set, get, list, remove, pause, resume, "
-                              "run, next, load or export",
-                              word);
+    return bi_cli_usage_error(cli, "\"%.60s\" is unknown: " ACTION_NAMES, word);
+}
+
+static bool sets_lines(const struct cli *cli)
+{
+    return action->run == run_set && cli->word_count == 2 && strcmp(cli->words[1], "-") == 0;
+}
+
+static int check_words(const struct cli *cli)
+{
+    size_t given = cli->word_count - 1;
+    bool takes_when = action->run == run_set || action->run == run_next;
+
+    if (sets_lines(cli) || (given >= action->least && given <= action->most))
+        return BI_EXIT_OK;
+    if (given < action->least)
+        return bi_cli_usage_error(cli, "missing argument: bide schedule %s%s", action->name,
+                                  action->usage);
+    return bi_cli_usage_error(cli, "unexpected argument \"%.60s\": bide schedule %s%s%s",
+                              cli->words[action->most + 1], action->name, action->usage,
+                              takes_when ? "; quote WHEN: '0 6 * * *'" : "");
+}
+
+/* ---- which flags apply ---- */
+
+enum use {
+    USE_NONE = 0,
+    USE_SET = 1,
+    USE_CRONTAB = 2, /* load --crontab */
+    USE_LINES = 4,   /* load, of JSON */
+    USE_WHEN = 8,    /* next, of an expression */
+    USE_NAME = 16,   /* next, of a schedule */
+};
+
+static enum use find_use(const struct cli *cli)
+{
+    if (action->run == run_set)
+        return sets_lines(cli) ? USE_NONE : USE_SET;
+    if (action->run == run_load)
+        return opt.crontab ? USE_CRONTAB : USE_LINES;
+    if (action->run == run_next)
+        return is_expression(cli->words[1]) ? USE_WHEN : USE_NAME;
+    return USE_NONE;
+}
+
+/* All other flags describe schedules: set and load --crontab take them. */
+static unsigned uses_of(const char *flag)
+{
+    static const struct {
+        const char *flag;
+        unsigned uses;
+    } rows[] = {
+        {"zone", USE_SET | USE_CRONTAB | USE_WHEN},
+        {"start", USE_SET | USE_CRONTAB | USE_WHEN},
+        {"end", USE_SET | USE_CRONTAB | USE_WHEN},
+        {"file", USE_SET},
+        {"count", USE_WHEN | USE_NAME},
+        {"crontab", USE_CRONTAB | USE_LINES},
+        {"topic", USE_CRONTAB | USE_LINES},
+        {"yes", USE_CRONTAB | USE_LINES},
+        {"dry-run", USE_CRONTAB | USE_LINES},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        if (strcmp(rows[i].flag, flag) == 0)
+            return rows[i].uses;
+    return USE_SET | USE_CRONTAB;
+}
+
+/* A flag without effect is a mistake: "remove --dry-run" must not remove. */
+static int check_flags(const struct cli *cli)
+{
+    enum use use = find_use(cli);
+    const char *form = use == USE_LINES  ? " without --crontab"
+                       : use == USE_NAME ? " NAME"
+                       : sets_lines(cli) ? " -"
+                                         : "";
+
+    for (unsigned i = 0; flags[i].name != NULL; i++)
+        if ((cli->given >> i & 1) != 0 && (uses_of(flags[i].name) & use) == 0)
+            return bi_cli_usage_error(cli, "--%s does not apply to \"bide schedule %s%s\"",
+                                      flags[i].name, action->name, form);
+    return BI_EXIT_OK;
 }
 
 static int check(struct cli *cli)
 {
     int exit = complete_options(cli);
     if (exit == BI_EXIT_OK)
-        exit = bi_verb_check_words(cli, 1, BI_WORDS_MAX);
-    if (exit == BI_EXIT_OK)
         exit = find_action(cli);
     if (exit == BI_EXIT_OK)
-        exit = bi_verb_check_words(cli, action->least + 1, action->most + 1);
+        exit = check_words(cli);
+    if (exit == BI_EXIT_OK)
+        exit = check_flags(cli);
     if (exit != BI_EXIT_OK)
         return exit;
     cli->creates_file = action->creates_file && !opt.dry_run;
