@@ -129,6 +129,16 @@ static void list_is_sorted_by_name(void)
     EQ(LINES(child->out), 4);
 }
 
+static void list_tells_that_all_schedules_are_paused(void)
+{
+    set("a");
+    SILENT(run_expect(0, "schedule", "list")->err);
+    run_expect(0, "pause", BIDE_SCHEDULE_TOPIC);
+    HAS(run_expect(0, "schedule", "list")->err, "topic $schedules is paused (forever)");
+    run_expect(0, "resume", BIDE_SCHEDULE_TOPIC);
+    SILENT(run_expect(0, "schedule", "list")->err);
+}
+
 static void removed_schedules_are_gone(void)
 {
     set("a");
@@ -398,6 +408,7 @@ static const struct test tests[] = {
     TEST(policy_of_the_topic_wins),
     TEST(start_and_end_are_in_the_zone),
     TEST(list_is_sorted_by_name),
+    TEST(list_tells_that_all_schedules_are_paused),
     TEST(removed_schedules_are_gone),
     TEST(pause_and_resume_change_the_state),
     TEST(run_prints_the_id_of_a_job),

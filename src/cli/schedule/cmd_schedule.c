@@ -48,8 +48,10 @@ static const struct flag flags[] = {
                    "time zone, such as Europe/Berlin (default: that of this machine)"),
     {0, "late", "once|skip|all", "what to do with missed moments (default: once)", parse_misfire,
      &opt.def.misfire},
-    BI_FLAG_DURATION(0, "grace", &opt.def.grace_ms, "with --late skip: how late is too late (1m)"),
-    BI_FLAG_COUNT(0, "late-max", &misfire_max, "with --late all: maximum number of jobs (100)"),
+    BI_FLAG_DURATION(0, "grace", &opt.def.grace_ms,
+                     "with --late skip: how late is too late (default: 1m)"),
+    BI_FLAG_COUNT(0, "late-max", &misfire_max,
+                  "with --late all: maximum number of jobs (default: 100)"),
     {0, "overlap", "allow|skip|replace", "if the last job still lives (default: allow)",
      parse_overlap, &opt.def.overlap},
     BI_FLAG_DURATION(0, "jitter", &opt.def.jitter_ms, "delay each job by up to this time"),
@@ -179,12 +181,25 @@ static int run_get(struct cli *cli)
     return exit;
 }
 
+/* A pause of the topic of the schedules, which no schedule shows as its problem. */
+static void note_pause(const struct cli *cli)
+{
+    bide_topic_stats stats;
+    if (bide_topic_get_stats(cli->queue, BIDE_SCHEDULE_TOPIC, &stats) == BIDE_OK && stats.paused)
+        bi_cli_note(cli,
+                    "schedules put no jobs: topic " BIDE_SCHEDULE_TOPIC
+                    " is paused (%s); to end this: bide resume '" BIDE_SCHEDULE_TOPIC "'",
+                    bi_query_format_pause(&stats).s);
+}
+
 static int run_list(struct cli *cli)
 {
     struct schedule_list list = {NULL, 0, 0};
     int exit = bi_schedule_list_fetch(cli, &list);
     if (exit == BI_EXIT_OK)
         exit = bi_schedule_show_list(cli, &list);
+    if (exit == BI_EXIT_OK && list.count > 0)
+        note_pause(cli);
     bi_schedule_list_free(&list);
     return exit;
 }
