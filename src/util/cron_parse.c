@@ -211,7 +211,7 @@ static bool parse_suffix(struct parser *parser, int value, bool *done)
         if (!parse_number(parser, &nth))
             return reject_syntax(parser);
         if (nth < 1 || nth > 5)
-            return reject(parser, "is out of range: write 1 to 5 behind the #");
+            return reject(parser, "is out of range: write 1 to 5 after the #");
         parser->cron->nth_weekdays[nth - 1] |= weekday;
     } else {
         *done = false;

@@ -158,7 +158,7 @@ static void an_error_names_field_value_position_and_range(void **state)
     refuses("99999999999999999999 * * * *", "is out of range");
     refuses("0 0 32W * *", "is out of range");
     refuses("0 0 L-31 * *", "is out of range: write L-1 to L-30");
-    refuses("0 0 * * 5#6", "is out of range: write 1 to 5 behind the #");
+    refuses("0 0 * * 5#6", "is out of range: write 1 to 5 after the #");
     refuses("0 0 * * 5#0", "is out of range");
 }
 

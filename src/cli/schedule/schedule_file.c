@@ -6,7 +6,7 @@
  * begin with #, are skipped.
  *
  * Of a crontab (crontab(5)), each line of five fields or a word with @ and a command is a schedule;
- * the command is the body. Its name is "cron-" and a hash of the line, or the word behind "# name:"
+ * the command is the body. Its name is "cron-" and a hash of the line, or the word after "# name:"
  * in the line before it. CRON_TZ=ZONE sets the zone of the lines that follow; other variables have
  * no meaning here.
  */
@@ -128,7 +128,7 @@ static bool read_cron(struct reader *reader, const char *line, char *error)
     if (command == NULL)
         return bi_errmsg_set(error, "out of memory");
 
-    bool good = *rest != 0 || bi_errmsg_set(error, "there is no command behind \"%.100s\"", when);
+    bool good = *rest != 0 || bi_errmsg_set(error, "there is no command after \"%.100s\"", when);
     good = good && copy_command(rest, command, error);
     if (good && reader->name[0] == 0)
         snprintf(reader->name, sizeof(reader->name), "cron-%08x",
