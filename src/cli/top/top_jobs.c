@@ -423,7 +423,7 @@ static void key(struct top *top, int pressed)
 }
 
 const struct top_view bi_top_jobs = {
-    .key_hint = "Enter open  Tab state  n ready now  b bury  d delete  K P X topic  ? help  q",
+    .key_hint = "Enter open  Tab state  n ready  b bury  d delete  K P X topic  ? help  q back",
     .draw = draw,
     .key = key,
     .refresh = bi_top_jobs_refresh,
