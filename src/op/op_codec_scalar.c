@@ -3,6 +3,7 @@
  * op_codec_scalar - fields that are a number or a run of bytes.
  */
 #include "op/op_codec_field.h"
+#include "util/message.h"
 
 #include <assert.h>
 #include <limits.h>
@@ -108,7 +109,8 @@ static bool read_status(struct op_reader *reader, const struct field *field, voi
 
 /* ---- bytes ---- */
 
-/* Reads a text of fewer than room bytes, or the beginning of a longer one. */
+/* Reads a text of fewer than room bytes, or the beginning of a longer one, which ends with a whole
+ * character. */
 static bool read_string(struct op_reader *reader, char *to, size_t room, bool may_cut)
 {
     bide_slice bytes;
@@ -119,8 +121,7 @@ static bool read_string(struct op_reader *reader, char *to, size_t room, bool ma
     /* Leave room for the terminating NUL, which is not sent. */
     if (bytes.size >= room && !may_cut)
         return malformed(reader, "a text is too long for its field");
-    if (bytes.size >= room)
-        bytes.size = room - 1;
+    bytes.size = bi_text_utf8_fit(bytes.data, bytes.size, room - 1);
     /* A NUL would cut the text short for C code and not for others. */
     if (bytes.size > 0 && memchr(bytes.data, 0, bytes.size) != NULL)
         return malformed(reader, "there is a NUL in a text");
