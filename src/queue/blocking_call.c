@@ -120,6 +120,9 @@ static inline void run_and_wait(struct bide *queue, bide_op *op)
     bool waits = false;
 
     op->private_.wake = own_semaphore();
+    /* Calls within a call, which handlers must not make, share the semaphore. If one of them takes
+     * the post of the other, bi_submit_finalize() finds that its op has not completed. */
+    op->private_.status = BIDE_PENDING;
 
     bi_queue_enter(queue);
     if (may_block) {
