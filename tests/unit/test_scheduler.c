@@ -117,14 +117,16 @@ static void missing_zone_is_tried_again_ever_more_rarely_and_logged_once(void **
     assert_int_equal(warnings, 1);
 }
 
-static void many_schedules_of_a_missing_zone_are_logged_once(void **state)
+/* At most one line per second: a slow machine may need more than one. */
+static void many_schedules_of_a_missing_zone_are_logged_together(void **state)
 {
     (void)state;
+    int64_t began_us = bi_clock_boot();
     for (uint64_t id = 1; id <= 20; id++) {
         add_due(id, MISSING, 0);
         stub_await(stub, BIDE_OP_FAIL, id, 1);
     }
-    assert_int_equal(warnings, 1);
+    assert_in_range(warnings, 1, 1 + (bi_clock_boot() - began_us) / 1000000);
 }
 
 static void zone_that_cannot_exist_is_buried(void **state)
@@ -209,7 +211,7 @@ int main(void)
         TEST(last_job_is_cancelled_before_the_step),
         TEST(scheduler_that_has_lost_its_lease_cancels_no_job),
         TEST(missing_zone_is_tried_again_ever_more_rarely_and_logged_once),
-        TEST(many_schedules_of_a_missing_zone_are_logged_once),
+        TEST(many_schedules_of_a_missing_zone_are_logged_together),
         TEST(zone_that_cannot_exist_is_buried),
         TEST(every_does_not_need_its_zone),
         TEST(abandon_does_not_wait_for_a_call_in_progress),
