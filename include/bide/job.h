@@ -6,10 +6,10 @@
  * All times are milliseconds. Fields named *_at_ms, and fields marked as timestamps, are
  * milliseconds since the epoch by the wall clock; 0 means never. Every other *_ms is a duration.
  *
- * The structs that the library fills, those that stand in arrays of the program, and the arguments of
- * calls have `room_`: space for members of later versions, so that a program runs with a newer library
- * without being compiled again. It must be zero when the struct is an argument; zeroing the struct
- * or naming its members in an initializer suffices. Option structs have a `size` instead.
+ * The structs that the library fills, those that stand in arrays of the program, and the arguments
+ * of calls have `room_`: space for members of later versions, so that a program runs with a newer
+ * library without being compiled again. It must be zero when the struct is an argument; zeroing the
+ * struct or naming its members in an initializer suffices. Option structs have a `size` instead.
  */
 #ifndef BIDE_JOB_H
 #define BIDE_JOB_H
@@ -266,8 +266,8 @@ typedef struct bide_counts {
 /*
  * The policy of a topic: defaults of the jobs that are put into it, and limits. In bide_topic_set()
  * BIDE_KEEP leaves a member as it is and BIDE_NO_DEFAULT clears it. A member that is not set is 0,
- * except max_retries, which is BIDE_NO_DEFAULT then. So a policy that bide_topic_get() returns can be
- * set again; it never contains BIDE_KEEP. Without a rate there is no period and no burst.
+ * except max_retries, which is BIDE_NO_DEFAULT then. So a policy that bide_topic_get() returns can
+ * be set again; it never contains BIDE_KEEP. Without a rate there is no period and no burst.
  */
 typedef struct bide_topic_policy {
     /* Defaults, for puts that do not say otherwise. They are stored with the job at its put. */

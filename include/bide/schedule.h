@@ -85,7 +85,7 @@ typedef struct bide_schedule {
      * which requires an overlap policy, the jobs have this key instead of one with the name and the
      * moment. conflict, run_at_ms and expires_at_ms must be 0. */
     const bide_put_options *options;
-    /* A job expires so long after it was due; 0: the default of its topic; BIDE_NO_DEFAULT: never. */
+    /* A job expires so long after it was due. 0: the topic's default; BIDE_NO_DEFAULT: never. */
     int64_t expires_in_ms;
     int64_t jitter_ms;    /* delays each job by 0 to jitter_ms, a function of name and moment */
     int64_t start_at_ms;  /* the first possible moment, and the phase of "every"; 0: any */
@@ -143,8 +143,8 @@ BIDE_API int bide_schedule_pause(bide *queue, const char *name);
 BIDE_API int bide_schedule_resume(bide *queue, const char *name);
 
 /* Puts a job now, as if this were a moment, also if the schedule is paused or has ended, and
- * whatever its overlap policy. The next moment stays, and has a job of its own, also if it is due in
- * this millisecond. id may be NULL. BIDE_NOT_FOUND; BIDE_EXISTS with the id of the holder: a job
+ * whatever its overlap policy. The next moment stays, and has a job of its own, also if it is due
+ * in this millisecond. id may be NULL. BIDE_NOT_FOUND; BIDE_EXISTS with the id of the holder: a job
  * holds the key of the schedule; the codes of a put. */
 BIDE_API int bide_schedule_run(bide *queue, const char *name, uint64_t *id);
 
@@ -175,16 +175,17 @@ typedef struct bide_scheduler_options {
 /*
  * Starts a thread that puts the jobs of all schedules of the queue; options may be NULL. It sleeps
  * while nothing is due. When the queue is unavailable it tries again, after 50 ms to 5 s.
- * bide_close() fails with BIDE_EBUSY while the queue has schedulers; bide_shutdown() ends the thread.
- * BIDE_ENOTSUP; BIDE_ESYSTEM.
+ * bide_close() fails with BIDE_EBUSY while the queue has schedulers; bide_shutdown() ends the
+ * thread. BIDE_ENOTSUP; BIDE_ESYSTEM.
  */
 BIDE_API int bide_scheduler_start(bide *queue, const bide_scheduler_options *options,
                                   bide_scheduler **out);
 
 /*
  * Ends the thread and frees the scheduler. What it has begun it completes. NULL is allowed.
- * BIDE_TIMED_OUT: the thread waits for a queue that does not answer, and stop_timeout_ms has passed.
- * It begins nothing more, but the scheduler is not freed: stop it again before bide_close().
+ * BIDE_TIMED_OUT: the thread waits for a queue that does not answer, and stop_timeout_ms has
+ * passed. It begins nothing more, but the scheduler is not freed: stop it again before
+ * bide_close().
  */
 BIDE_API int bide_scheduler_stop(bide_scheduler *scheduler);
 

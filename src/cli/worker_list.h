@@ -5,7 +5,8 @@
  * Announcements are some seconds old; so the jobs are the reserved ones, which name their holder.
  * Holders that have not announced themselves are workers, too.
  *
- * Ownership  The list owns announcements and jobs, which the caller reads into it. Rows borrow them.
+ * Ownership  The list owns announcements and jobs, which the caller reads into it. Rows borrow
+ *            them.
  */
 #ifndef BI_WORKER_LIST_H
 #define BI_WORKER_LIST_H
@@ -28,8 +29,8 @@ struct worker_list {
     size_t count;
 };
 
-/* The arguments that read the next page; workers or jobs is NULL when out of memory. The caller adds
- * the count that the op returns. */
+/* The arguments that read the next page; workers or jobs is NULL when out of memory. The caller
+ * adds the count that the op returns. */
 bide_workers_args bi_worker_list_next_workers(struct worker_list *list, char *cursor, size_t max);
 bide_list_args bi_worker_list_next_jobs(struct worker_list *list, char *cursor, size_t max);
 

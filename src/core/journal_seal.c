@@ -185,8 +185,8 @@ int bi_journal_seal(struct core *core, struct bi_now now, struct bi_batch *batch
     for (uint32_t ref = journal->sealed.head; ref != 0; ref = undo_at(core, ref)->next)
         if (record_of(core, undo_at(core, ref), &batch->records[batch->count]))
             batch->count++;
-    assert(batch->count <=
-           entries.count); /* what is inserted and removed in one batch has no record */
+    /* A job that is inserted and removed in one batch has no record. */
+    assert(batch->count <= entries.count);
 
     batch->next_id = core->next_id;
     batch->next_token = journal->token_limit;

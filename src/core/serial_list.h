@@ -2,10 +2,10 @@
 /*
  * serial_list - items of a pool in the order of their serials, for listing.
  *
- * Each item that is added gets the next serial, so a listing that continues behind the serial of the
- * last item returns an item that is there all the time exactly once. Topics and announced workers
- * are listed like this. Entries are in pages: removing one moves only those of its page, and pages
- * that are nearly empty are merged.
+ * Each item that is added gets the next serial, so a listing that continues behind the serial of
+ * the last item returns an item that is there all the time exactly once. Topics and announced
+ * workers are listed like this. Entries are in pages: removing one moves only those of its page,
+ * and pages that are nearly empty are merged.
  *
  * Failure    Only reserve can fail; the list is then unchanged.
  * Cost       O(log n), and the entries of a page.

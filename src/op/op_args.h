@@ -45,7 +45,8 @@ bool bi_op_args_dup_restore(bide_op *op);
  */
 
 /* Copies the bodies and results of an op with OP_PAYLOAD into buffers, and put options of another
- * size, so that the layers below see only ours. BIDE_OK, or BIDE_ENOMEM and the message of the op. */
+ * size, so that the layers below see only ours. BIDE_OK, or BIDE_ENOMEM and the message of the
+ * op. */
 int bi_op_payload_copy(bide_op *op);
 
 /* Releases the copies of bodies and results of an op that did not run, or that has been sent. */

@@ -58,8 +58,7 @@ BI_OP_CODEC_DECLARE(status);     /* an int; unchanged if missing */
 BI_OP_CODEC_DECLARE(feed);       /* the number of a feed, which is not in the op */
 
 /* op_codec_scalar.c: bytes. */
-BI_OP_CODEC_DECLARE(
-    text); /* results: a char array of limit bytes, with a NUL; a longer one is cut */
+BI_OP_CODEC_DECLARE(text);  /* a char array of limit bytes, with a NUL; a longer one is cut */
 BI_OP_CODEC_DECLARE(topic); /* the same, of printable ASCII only; a longer one is malformed */
 BI_OP_CODEC_DECLARE(slice);
 BI_OP_CODEC_DECLARE(changed_topic); /* a slice: the topic that the op inserts into or changes */

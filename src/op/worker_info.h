@@ -10,8 +10,8 @@
  *
  * Bytes behind the last member that is known are ignored.
  *
- * Failure    Bytes from outside (a client) are untrusted: check them by bi_worker_info_check_bytes()
- *            before anything else.
+ * Failure    Bytes from outside (a client) are untrusted: check them by
+ *            bi_worker_info_check_bytes() before anything else.
  * Cost       At most BIDE_ANNOUNCED_SIZE_MAX bytes.
  */
 #ifndef BI_WORKER_INFO_H

@@ -23,8 +23,8 @@ static int fail(const char *call, int code, const char *error)
     return bi_last_error_set(code, "%s: %s", call, error);
 }
 
-/* Runs a call to its end, with cancellation disabled. A schedule that it returns goes to *out, which
- * may be NULL, as may id. */
+/* Runs a call to its end, with cancellation disabled. A schedule that it returns goes to *out,
+ * which may be NULL, as may id. */
 static int run(bide *queue, const char *call_name, enum schedule_call_kind kind, const char *name,
                struct schedule *wanted, bide_schedule **out, uint64_t *id)
 {

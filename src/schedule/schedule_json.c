@@ -529,8 +529,8 @@ static int decode_object(json_t *object, int64_t now_ms, struct schedule **out, 
     return code;
 }
 
-/* A definition that is not JSON is buried, and jansson does not tell that from lack of memory. So the
- * text is parsed again, provided that there is the memory. */
+/* A definition that is not JSON is buried, and jansson does not tell that from lack of memory. So
+ * the text is parsed again, provided that there is the memory. */
 static int parse_object(const char *text, size_t size, json_t **object, char *error)
 {
     *object = bi_job_json_parse(text, size, error);

@@ -13,9 +13,9 @@
  *
  * Failure    A definition that no scheduler can run is buried with the reason. A step that the queue
  *            rejects for now (draining, a full topic) makes the job fail: it is tried again after
- *            1 s to 15 s, and then the misfire policy applies. So does a zone that this machine does
- *            not have, but the delay goes on doubling up to 10 minutes; another scheduler may have
- *            it. Without a reply the lease expires after 5 s.
+ *            1 s to 15 s, and then the misfire policy applies. So does a zone that this machine
+ *            does not have, but the delay goes on doubling up to 10 minutes; another scheduler may
+ *            have it. Without a reply the lease expires after 5 s.
  * Threads    Everything runs on the thread of the scheduler, with its own completion queue.
  */
 #include "schedule/scheduler.h"
@@ -86,8 +86,9 @@ static const bide_slice topic = {BIDE_SCHEDULE_TOPIC, sizeof(BIDE_SCHEDULE_TOPIC
 
 /* ---- ops ---- */
 
-/* False if the scheduler is abandoned. Otherwise the queue is not freed before bi_queue_leave(). The
- * lock is not held longer, so that bi_scheduler_abandon() need not wait for a call of the queue. */
+/* False if the scheduler is abandoned. Otherwise the queue is not freed before bi_queue_leave().
+ * The lock is not held longer, so that bi_scheduler_abandon() need not wait for a call of the
+ * queue. */
 static bool enter_queue(struct bide_scheduler *scheduler)
 {
     pthread_mutex_lock(&scheduler->lock);
@@ -175,7 +176,7 @@ static bool take_status(struct turn *turn, int *code)
     return had_op;
 }
 
-/* The step cannot be made now. reason: "" for the text of the code; may be the error of the turn. */
+/* The step cannot be made now. reason may be the error of the turn; "": the text of the code. */
 static void fail_turn(struct turn *turn, int code, const char *reason)
 {
     bool invalid = code == BIDE_EINVAL || code == BIDE_TOO_BIG || code == BIDE_ENOTSUP;
@@ -187,7 +188,9 @@ static void fail_turn(struct turn *turn, int code, const char *reason)
         bi_errmsg_set(turn->error, "%s", reason[0] != 0 ? reason : bide_code_text(code));
 }
 
-/* ---- the stages of a turn: each takes the status of the last one's op, and may begin another ---- */
+/* ---- the stages of a turn ---- */
+
+/* Each takes the status of the last one's op, and may begin another op. */
 
 static void open_zone(struct turn *turn)
 {
@@ -305,8 +308,8 @@ static void begin_step(struct bide_scheduler *scheduler, struct turn *turn)
     };
 }
 
-/* Every burial, but not every failure: each schedule fails while the queue is draining, and many may
- * have the zone that is missing. */
+/* Every burial, but not every failure: each schedule fails while the queue is draining, and many
+ * may have the zone that is missing. */
 static void log_failure(struct bide_scheduler *scheduler, const struct turn *turn)
 {
     bool bury = turn->fate == FATE_BURY;

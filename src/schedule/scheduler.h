@@ -24,9 +24,9 @@ void bi_scheduler_notice(bide_scheduler *scheduler);
 void bi_scheduler_quit(bide_scheduler *scheduler);
 bool bi_scheduler_join(bide_scheduler *scheduler, int64_t us);
 
-/* For a process that ends although the thread has not: it makes no further call of the queue, so that
- * the queue can be closed. Does not wait for the call in progress; bide_close() does. The scheduler
- * is not freed. */
+/* For a process that ends although the thread has not: it makes no further call of the queue, so
+ * that the queue can be closed. Does not wait for the call in progress; bide_close() does. The
+ * scheduler is not freed. */
 void bi_scheduler_abandon(bide_scheduler *scheduler);
 
 #endif

@@ -533,8 +533,8 @@ static int start_scheduler(struct program *p, char *error)
     return EXIT_FAILED;
 }
 
-/* The disk may hang: then the thread is left behind, and the queue is closed nevertheless. A stop may
- * take twice its timeout, of which the server has used a part. */
+/* The disk may hang: then the thread is left behind, and the queue is closed nevertheless. A stop
+ * may take twice its timeout, of which the server has used a part. */
 static void stop_scheduler(struct program *p)
 {
     int64_t now = bi_clock_boot(), began = p->stop_began_us == 0 ? now : p->stop_began_us;

@@ -3,10 +3,10 @@
  * announcer - announces the worker: who it is, what it runs and what it has done.
  *
  * A worker announces itself when it starts, and again at every health check, so that it costs an
- * idle process no further wake-up; and after events were lost, because then the server may have been
- * restarted, and it stores no announcements. When it stops it removes its announcement; if the process dies,
- * the announcement expires. What the worker runs at any time is in the queue anyway: its jobs name
- * it as their holder.
+ * idle process no further wake-up. It does so after lost events, too: the server may have been
+ * restarted, and announcements are not stored. When it stops it removes its announcement; if the
+ * process dies, the announcement expires. What the worker runs at any time is in the queue anyway:
+ * its jobs name it as their holder.
  *
  * Failure    An announcement that fails is made again when it is due. A queue without announcements
  *            (BIDE_ENOTSUP) is not asked again.

@@ -132,8 +132,8 @@ static void complete_receive(struct background *background, int64_t now)
     for (size_t i = 0; code == BIDE_OK && i < subscription->count; i++)
         apply_cancel(background, subscription->events[i].id);
 
-    /* The buffer of the subscription overflowed, or there is another connection. The lost events may
-     * have been cancels. */
+    /* The buffer of the subscription overflowed, or there is another connection. The lost events
+     * may have been cancels. */
     if (code == BIDE_OK && subscription->lost > 0) {
         query_all(background, now);
         bi_announcer_renew(background, now);

@@ -108,8 +108,8 @@ void bi_pool_free(struct pool *pool, uint32_t ref);
 /* An upper bound of all references in use. O(slabs). */
 uint32_t bi_pool_limit(const struct pool *pool);
 
-/* The item of a reference, in a pool with this item_size and shift. With constants the address costs
- * half the instructions. */
+/* The item of a reference, in a pool with this item_size and shift. With constants the address
+ * costs half the instructions. */
 static inline void *bi_pool_at_sized(const struct pool *pool, uint32_t ref, size_t item_size,
                                      uint32_t shift)
 {

@@ -26,7 +26,7 @@ static inline void bi_text_copy(char *to, const char *from)
     to[size] = 0;
 }
 
-/* Writes a message, truncated if it is too long. Returns the code, for `return bi_error_set(...)`. */
+/* Writes a message, truncated if it is too long. Returns the code. */
 int bi_error_set(char *error, int code, const char *format, ...)
     __attribute__((cold, format(printf, 3, 4)));
 

@@ -31,8 +31,8 @@ struct schedule_list {
 
 /* Takes the schedule over. False: out of memory, and the schedule is freed. */
 bool bi_schedule_list_add(struct schedule_list *list, struct schedule *schedule);
-/* Sorts by name. Of several with a name, which a list has if they change meanwhile, the one with the
- * highest id stays. Returns such a name; NULL: none. */
+/* Sorts by name. Of several with a name, which a list has if they change meanwhile, the one with
+ * the highest id stays. Returns such a name; NULL: none. */
 const char *bi_schedule_list_sort(struct schedule_list *list);
 void bi_schedule_list_free(struct schedule_list *list);
 

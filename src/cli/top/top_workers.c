@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * top_workers - the view of the workers: who holds which jobs since when. Announcements and reserved
- * jobs are read page by page and joined.
+ * top_workers - the view of the workers: who holds which jobs since when. Announcements and
+ * reserved jobs are read page by page and joined.
  */
 #include "cli/top/top.h"
 
