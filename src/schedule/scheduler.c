@@ -215,6 +215,7 @@ static void plan_turn(struct bide_scheduler *scheduler, struct turn *turn)
     }
 
     const struct schedule *schedule = turn->schedule;
+    assert(schedule != NULL);
     if (schedule->def.state == BIDE_SCHEDULE_DAMAGED) {
         fail_turn(turn, BIDE_EINVAL, schedule->problem);
         return;
