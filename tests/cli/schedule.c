@@ -139,6 +139,18 @@ static void list_tells_that_all_schedules_are_paused(void)
     SILENT(run_expect(0, "schedule", "list")->err);
 }
 
+/* On a file schedules run only while a worker has it open. kick makes the job of a schedule ready. */
+static void list_tells_that_nothing_runs_schedules(void)
+{
+    char url[PATH_MAX + 10];
+    snprintf(url, sizeof url, "sqlite:%s", test_path("idle.db"));
+    use_url(url);
+    set("a");
+    SILENT(run_expect(0, "schedule", "list")->err);
+    run_expect(0, "kick", BIDE_SCHEDULE_TOPIC, "--delayed");
+    HAS(run_expect(0, "schedule", "list")->err, "no bided and no worker runs them");
+}
+
 static void removed_schedules_are_gone(void)
 {
     set("a");
@@ -409,6 +421,7 @@ static const struct test tests[] = {
     TEST(start_and_end_are_in_the_zone),
     TEST(list_is_sorted_by_name),
     TEST(list_tells_that_all_schedules_are_paused),
+    TEST(list_tells_that_nothing_runs_schedules),
     TEST(removed_schedules_are_gone),
     TEST(pause_and_resume_change_the_state),
     TEST(run_prints_the_id_of_a_job),

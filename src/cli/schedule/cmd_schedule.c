@@ -181,15 +181,20 @@ static int run_get(struct cli *cli)
     return exit;
 }
 
-/* A pause of the topic of the schedules, which no schedule shows as its problem. */
-static void note_pause(const struct cli *cli)
+/* What keeps all schedules from running, and is the problem of none of them. */
+static void note_obstacle(const struct cli *cli)
 {
     bide_topic_stats stats;
-    if (bide_topic_get_stats(cli->queue, BIDE_SCHEDULE_TOPIC, &stats) == BIDE_OK && stats.paused)
+
+    if (bide_topic_get_stats(cli->queue, BIDE_SCHEDULE_TOPIC, &stats) != BIDE_OK)
+        return;
+    if (stats.paused)
         bi_cli_note(cli,
                     "schedules put no jobs: topic " BIDE_SCHEDULE_TOPIC
                     " is paused (%s); to end this: bide resume '" BIDE_SCHEDULE_TOPIC "'",
                     bi_query_format_pause(&stats).s);
+    else if (stats.jobs.ready > 0 && stats.jobs.reserved == 0 && stats.waiting == 0)
+        bi_cli_note(cli, "schedules are due, but no bided and no worker runs them");
 }
 
 static int run_list(struct cli *cli)
@@ -199,7 +204,7 @@ static int run_list(struct cli *cli)
     if (exit == BI_EXIT_OK)
         exit = bi_schedule_show_list(cli, &list);
     if (exit == BI_EXIT_OK && list.count > 0)
-        note_pause(cli);
+        note_obstacle(cli);
     bi_schedule_list_free(&list);
     return exit;
 }
