@@ -104,6 +104,12 @@ const struct verb bi_verb_kick = {
 static int64_t until_ms;
 static int64_t for_ms = BIDE_FOREVER;
 
+/* The quotes that a topic such as $schedules needs in a shell. */
+static const char *quote_for(const char *topic)
+{
+    return strpbrk(topic, "$;()") != NULL ? "'" : "";
+}
+
 static int check_pause(struct cli *cli)
 {
     char reason[BI_ERRMSG_SIZE];
@@ -117,8 +123,9 @@ static int check_pause(struct cli *cli)
     if (until_ms != 0)
         for_ms = until_ms - bi_clock_wall() / 1000;
     if (for_ms != BIDE_FOREVER && for_ms <= 0)
-        return bi_cli_usage_error(cli, "that time is past; \"bide resume %s\" ends a pause",
-                                  cli->words[0]);
+        return bi_cli_usage_error(cli, "that time is past; \"bide resume %s%s%s\" ends a pause",
+                                  quote_for(cli->words[0]), cli->words[0],
+                                  quote_for(cli->words[0]));
     return BI_EXIT_OK;
 }
 
@@ -128,7 +135,8 @@ static void print_pause(const struct cli *cli)
     int64_t now = bi_clock_wall() / 1000000 * 1000; /* in whole seconds */
 
     if (for_ms == BIDE_FOREVER)
-        snprintf(end.s, sizeof(end.s), "\"bide resume %.40s\"", cli->words[0]);
+        snprintf(end.s, sizeof(end.s), "\"bide resume %s%.40s%s\"", quote_for(cli->words[0]),
+                 cli->words[0], quote_for(cli->words[0]));
     else
         end = bi_text_moment_from(until_ms != 0 ? until_ms : now + for_ms, now);
     bi_cli_note(cli, "%s is paused until %s", cli->words[0], end.s);

@@ -133,7 +133,7 @@ static void list_tells_that_all_schedules_are_paused(void)
 {
     set("a");
     SILENT(run_expect(0, "schedule", "list")->err);
-    run_expect(0, "pause", BIDE_SCHEDULE_TOPIC);
+    HAS(run_expect(0, "pause", BIDE_SCHEDULE_TOPIC)->err, "bide resume '$schedules'");
     HAS(run_expect(0, "schedule", "list")->err, "topic $schedules is paused (forever)");
     run_expect(0, "resume", BIDE_SCHEDULE_TOPIC);
     SILENT(run_expect(0, "schedule", "list")->err);
