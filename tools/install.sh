@@ -36,8 +36,9 @@ elif [ "$(cat build/bide-prefix 2>/dev/null)" != "$wanted" ]; then
     rm -f build/libbide.a build/bided build/bide
 fi
 complete() {
-    local file
-    for file in libbide.a bided bide completion/bide completion/_bide; do
+    local file library
+    library=$(sed -n 's/^build \(libbide\.so[.0-9]*\):.*/\1/p' build/build.ninja)
+    for file in $library libbide.a bided bide completion/bide completion/_bide; do
         [ -e "build/$file" ] || ! grep -q "^build $file:" build/build.ninja || return 1
     done
 }
