@@ -76,8 +76,9 @@ static int check_topic_full(const struct core *core, bide_op *op, const struct j
                             const struct topic *topic, const struct job *holder)
 {
     uint64_t max = topic == NULL || is_result(spec) ? 0 : bi_topic_max_jobs(core, topic);
-    /* A job that is replaced makes room, even in a topic whose limit was lowered. */
-    if (max == 0 || makes_room(core, holder))
+    /* A job that is replaced, or ended by this step, makes room even in a topic whose limit was
+     * lowered. */
+    if (max == 0 || makes_room(core, holder) || topic->step_jobs < 0)
         return BIDE_OK;
 
     uint64_t live = bi_topic_live_count(topic) + (uint64_t)topic->step_jobs;

@@ -445,6 +445,28 @@ static void full_topic_has_room_for_the_successor(void)
     EQ(topic_of(queue, a).jobs.ready, 2);
 }
 
+/* As that of every schedule: it replaces its own job at each moment. */
+static void topic_above_its_limit_has_room_for_the_successor(void)
+{
+    bide_topic_policy policy = BIDE_TOPIC_POLICY_INIT;
+    bide *queue = open_queue("");
+    const char *a = fresh_topic("a");
+    const bide_job *job = reserved_job(queue, a);
+    put(queue, a, "second");
+    put(queue, a, "third");
+    policy.max_jobs = 1;
+    OK(bide_topic_set(queue, a, &policy));
+    struct step step = new_step(job);
+    add(&step, a, "1");
+    add(&step, a, "2");
+    FAILS(queue, &step, BIDE_TOPIC_FULL);
+    step.args.count = 1;
+    OK(run(queue, &step));
+    EQ(topic_of(queue, a).jobs.ready, 3);
+    policy.max_jobs = 0;
+    OK(bide_topic_set(queue, a, &policy));
+}
+
 /* The memory of the job that ends counts as free, once. A chain runs to its end in a full queue. */
 static void full_memory_has_room_for_the_successor(void)
 {
@@ -628,6 +650,7 @@ static const struct test tests[] = {
     TEST(items_have_the_code_of_any_invalid_argument),
     TEST(draining_queue_rejects_the_step),
     TEST(full_topic_has_room_for_the_successor),
+    TEST(topic_above_its_limit_has_room_for_the_successor),
     TEST(full_memory_has_room_for_the_successor),
     TEST(full_memory_has_room_for_steps_beside_each_other),
     TEST(full_memory_has_room_for_steps_of_jobs_whose_bodies_are_not_in_memory),

@@ -137,8 +137,9 @@ static int plan_put(struct model *m, const bide_put_item *item, struct plan *pla
     }
 
     bool replaces = counts(plan, holder);
-    if (model_max_jobs(m, name) != 0 && !replaces &&
-        live_after(m, plan, name) >= model_max_jobs(m, name))
+    uint64_t live = live_after(m, plan, name);
+    if (model_max_jobs(m, name) != 0 && !replaces && live >= model_max_jobs(m, name) &&
+        live >= model_live(m, name))
         return BIDE_TOPIC_FULL;
     if (is_new_topic(m, plan, name) && topics_after(m, plan) >= limits->max_topics)
         return BIDE_TOO_MANY_TOPICS;
