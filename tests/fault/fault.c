@@ -3,10 +3,10 @@
 #include "suite.h"
 
 static const struct theme *const themes[] = {
-    &power_theme,          &sync_theme,      &full_theme,   &errors_theme,    &refuse_theme,
-    &clock_theme,          &damage_theme,    &page_theme,   &schema_theme,    &owner_theme,
-    &load_theme,           &in_doubt_theme,  &memory_theme, &slow_disk_theme, &combined_theme,
-    &body_read_theme,      &hung_disk_theme, &model_theme,
+    &power_theme,          &sync_theme,      &full_theme,      &errors_theme,    &refuse_theme,
+    &clock_theme,          &damage_theme,    &page_theme,      &schema_theme,    &owner_theme,
+    &load_theme,           &in_doubt_theme,  &memory_theme,    &slow_disk_theme, &combined_theme,
+    &limited_theme,        &body_read_theme, &hung_disk_theme, &model_theme,
 #ifdef BIDE_WITH_JSON
     &schedule_fault_theme,
 #endif

@@ -16,7 +16,8 @@
 
 extern const struct theme power_theme, sync_theme, full_theme, errors_theme, refuse_theme;
 extern const struct theme clock_theme, damage_theme, page_theme, schema_theme, owner_theme;
-extern const struct theme load_theme, in_doubt_theme, memory_theme, slow_disk_theme, combined_theme;
+extern const struct theme load_theme, in_doubt_theme, memory_theme, slow_disk_theme, combined_theme,
+    limited_theme;
 extern const struct theme schedule_fault_theme;
 extern const struct theme body_read_theme, hung_disk_theme, model_theme;
 
