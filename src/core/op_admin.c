@@ -473,7 +473,7 @@ int bi_exec_resume(struct core *core, bide_op *op)
     return BIDE_OK;
 }
 
-/* The settings after the changes, in a new buffer; NULL for none. BIDE_OK, or BIDE_ENOMEM. */
+/* The settings after the changes, in a new buffer; NULL for none. BIDE_EINVAL, BIDE_ENOMEM. */
 static int change_settings(struct core *core, const struct topic *topic, bide_op *op,
                            bide_buf **settings)
 {

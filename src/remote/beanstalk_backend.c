@@ -210,8 +210,8 @@ static int open_backend(const struct backend_context *context, const struct bi_u
     if (code != BIDE_OK)
         return code;
 
-    enum server_kind server_kind;
-    int fd;
+    enum server_kind server_kind = SERVER_BIDED;
+    int fd = -1;
     char reason[BIDE_ERROR_SIZE];
     /* open() blocks for at most connect_timeout: there is no queue yet that could be closed. */
     struct io_wait io_wait = {.deadline = bi_clock_boot() + address.connect_timeout, .stop_fd = -1};

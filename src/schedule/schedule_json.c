@@ -282,13 +282,18 @@ static int decode_bytes(struct schedule *schedule, const struct field *field, co
 static int decode_word(struct schedule *schedule, const struct field *field, const json_t *value,
                        char *error)
 {
-    const char *given = json_string_value(value), *word;
+    const char *given = json_string_value(value);
 
-    for (unsigned i = 0; given != NULL && (word = word_of(field, i))[0] != '?'; i++)
+    for (unsigned i = 0; given != NULL; i++) {
+        const char *word = word_of(field, i);
+        assert(word != NULL);
+        if (word[0] == '?')
+            break;
         if (strcmp(word, given) == 0) {
             set_given(schedule, field, i);
             return BIDE_OK;
         }
+    }
     bi_errmsg_set(error, "\"%s\" must be %s, %s or %s", field->name, word_of(field, 0),
                   word_of(field, 1), word_of(field, 2));
     return BIDE_EINVAL;

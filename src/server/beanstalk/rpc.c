@@ -404,6 +404,7 @@ void bi_rpc_call(struct beanstalk_conn *conn, const struct command *command)
         return;
     }
 
+    assert(rpc != NULL);
     set_holder(rpc);
     set_timeout(rpc);
     rpc->reply_estimate = bi_rpc_limit_reply_estimate(conn->base.server, &rpc->coded.op);
