@@ -7,9 +7,10 @@
  * milliseconds since the epoch by the wall clock; 0 means never. Every other *_ms is a duration.
  *
  * The structs that the library fills, those that stand in arrays of the program, and the arguments
- * of calls have `room_`: space for members of later versions, so that a program runs with a newer
- * library without being compiled again. It must be zero when the struct is an argument; zeroing the
- * struct or naming its members in an initializer suffices. Option structs have a `size` instead.
+ * of calls that may get more of them have `room_`: space for members of later versions, so that a
+ * program runs with a newer library without being compiled again. It must be zero when the struct
+ * is an argument; zeroing the struct or naming its members in an initializer suffices. Option
+ * structs have a `size` instead.
  */
 #ifndef BIDE_JOB_H
 #define BIDE_JOB_H

@@ -41,11 +41,11 @@
 #define ZONE_RETRY_MAX_MS   INT64_C(600000)
 
 /* What becomes of the job of a schedule. */
-enum fate {
-    FATE_STEP, /* the step is to be made */
-    FATE_DONE, /* made, or made by another scheduler, or its lease expires */
-    FATE_FAIL, /* fail(error) */
-    FATE_BURY, /* bury(error) */
+enum outcome {
+    OUTCOME_STEP, /* the step is to be made */
+    OUTCOME_DONE, /* made, or made by another scheduler, or its lease expires */
+    OUTCOME_FAIL, /* fail(error) */
+    OUTCOME_BURY, /* bury(error) */
 };
 
 /* The turn of one schedule. */
@@ -53,8 +53,8 @@ struct turn {
     const bide_job *job;
     struct schedule *schedule;
     struct schedule_plan plan;
-    enum fate fate;
-    int64_t retry_in_ms; /* of FATE_FAIL; BIDE_KEEP: the backoff of the job */
+    enum outcome outcome;
+    int64_t retry_in_ms; /* of OUTCOME_FAIL; BIDE_KEEP: the backoff of the job */
     char error[BI_ERRMSG_SIZE];
     bide_op op; /* of the present stage; kind 0: none */
     bide_job holder;
@@ -183,7 +183,7 @@ static void fail_turn(struct turn *turn, int code, const char *reason)
     bool gone = code == BIDE_LEASE_LOST || code == BIDE_NOT_FOUND || code == BIDE_CLOSED ||
                 code == BIDE_EUNKNOWN;
 
-    turn->fate = gone ? FATE_DONE : invalid ? FATE_BURY : FATE_FAIL;
+    turn->outcome = gone ? OUTCOME_DONE : invalid ? OUTCOME_BURY : OUTCOME_FAIL;
     if (reason != turn->error)
         bi_errmsg_set(turn->error, "%s", reason[0] != 0 ? reason : bide_code_text(code));
 }
@@ -222,7 +222,7 @@ static void plan_turn(struct bide_scheduler *scheduler, struct turn *turn)
     }
     if (bi_schedule_needs_zone(schedule))
         open_zone(turn);
-    if (turn->fate != FATE_STEP)
+    if (turn->outcome != OUTCOME_STEP)
         return;
 
     bi_schedule_plan(schedule, turn->job->reserved_ms, &turn->plan);
@@ -294,7 +294,7 @@ static void begin_step(struct bide_scheduler *scheduler, struct turn *turn)
     if (take_status(turn, &code) && code != BIDE_OK && code != BIDE_NOT_FOUND &&
         code != BIDE_WRONG_STATE)
         fail_turn(turn, code, turn->op.error);
-    if (turn->fate != FATE_STEP)
+    if (turn->outcome != OUTCOME_STEP)
         return;
 
     size_t count = turn->plan.count + 1;
@@ -313,7 +313,7 @@ static void begin_step(struct bide_scheduler *scheduler, struct turn *turn)
  * may have the zone that is missing. */
 static void log_failure(struct bide_scheduler *scheduler, const struct turn *turn)
 {
-    bool bury = turn->fate == FATE_BURY;
+    bool bury = turn->outcome == OUTCOME_BURY;
     if (!bury &&
         (turn->job->failures > 0 || bi_log_limit_hit(&scheduler->turn_limit, bi_clock_boot()) == 0))
         return;
@@ -327,18 +327,18 @@ static void end_step(struct bide_scheduler *scheduler, struct turn *turn)
 {
     int code;
     if (take_status(turn, &code)) {
-        turn->fate = FATE_DONE;
+        turn->outcome = OUTCOME_DONE;
         if (code != BIDE_OK)
             fail_turn(turn, code, turn->op.error);
     }
-    if (turn->fate == FATE_DONE)
+    if (turn->outcome == OUTCOME_DONE)
         return;
 
-    assert(turn->fate == FATE_FAIL || turn->fate == FATE_BURY);
+    assert(turn->outcome == OUTCOME_FAIL || turn->outcome == OUTCOME_BURY);
     bide_slice text = {turn->error, strlen(turn->error)};
     uint64_t id = turn->job->id, token = turn->job->token;
     log_failure(scheduler, turn);
-    if (turn->fate == FATE_BURY)
+    if (turn->outcome == OUTCOME_BURY)
         begin_op(turn, BIDE_OP_BURY)->bury =
             (bide_bury_args){.id = id, .token = token, .priority = BIDE_KEEP, .reason = text};
     else
