@@ -265,7 +265,7 @@ static void do_put(struct runner *runner)
     struct model *model = runner->model;
     static _Thread_local char body[NUMBERED_MAX + 1];
     bide_put_options options = BIDE_PUT_OPTIONS_INIT;
-    char key[8];
+    char key[16];
     uint64_t id = 0;
     struct model_job *slot = free_slot(model);
     if (slot == NULL)
@@ -662,7 +662,7 @@ static void do_look(struct runner *runner)
     begin(runner, "find");
     int topic = below(runner, 2);
     int key = 1 + below(runner, KEYS);
-    char text[8];
+    char text[16];
     snprintf(text, sizeof text, "k%d", key);
     atomic_store(&model->busy, true);
     int code = bide_find(runner->queue, topic_name(model, topic), text, strlen(text), &found);
