@@ -170,12 +170,12 @@ void bi_sqlite_track_pause(struct sqlite *sqlite, int64_t until)
 static void remove_ended_pauses(struct sqlite *sqlite)
 {
     int64_t now = bi_clock_boot();
+    long long end = now + sqlite->pause_clock_offset;
     char sql[64];
     if (now < sqlite->pause_end_us)
         return;
 
-    snprintf(sql, sizeof(sql), "DELETE FROM pause WHERE until<=%lld",
-             (long long)(now + sqlite->pause_clock_offset));
+    snprintf(sql, sizeof(sql), "DELETE FROM pause WHERE until<=%lld", end);
     bi_sqlite_exec(&sqlite->writer, sql);
     int64_t next = bi_sqlite_query_int64(&sqlite->writer, "SELECT min(until) FROM pause", BI_NEVER);
     sqlite->pause_end_us = BI_NEVER;
