@@ -31,7 +31,7 @@ static void check_periods(const struct timezone_rules *zone)
 
 static void check_moments(const struct timezone_rules *zone)
 {
-    static const char *const texts[] = {"30 2 * * *", "0 * * * *", "5 0 0 L 2 *", "0 0 30 2 *"};
+    static const char *const texts[] = {"30 2 * * *", "0 * * * *", "5 0 0 L 2 *", "0 0 29 2 *"};
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         char error[BI_ERRMSG_SIZE];
         struct cron cron;
