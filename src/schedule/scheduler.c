@@ -421,17 +421,18 @@ static void serve(struct bide_scheduler *scheduler)
     }
 }
 
-/* Whether there are schedules. */
+/* Whether there are schedules. A topic without jobs exists while another scheduler waits for it. */
 static int has_schedules(struct bide_scheduler *scheduler, bool *found)
 {
-    bide_topic_stats stats;
+    bide_topic_stats stats = {.waiting = 0};
+    const bide_counts *jobs = &stats.jobs;
     bide_op op;
     memset(&op, 0, sizeof(op));
     op.kind = BIDE_OP_TOPIC_STATS;
     op.topic_stats = (bide_topic_stats_args){.topic = topic, .stats = &stats};
 
     int code = run_op(scheduler, &op);
-    *found = code == BIDE_OK;
+    *found = jobs->delayed + jobs->ready + jobs->reserved + jobs->buried + jobs->done > 0;
     return code == BIDE_NOT_FOUND ? BIDE_OK : code;
 }
 

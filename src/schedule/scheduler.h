@@ -8,7 +8,7 @@
 #include <bide/schedule.h>
 
 /*
- * bide_scheduler_start(). patient: it reserves nothing while the topic of schedules does not exist,
+ * bide_scheduler_start(). patient: it reserves nothing while the topic of schedules has no jobs,
  * until bi_scheduler_notice() says that a job is being put there. A reserve that waits would make the
  * topic exist, and clients of a server would see it.
  */

@@ -155,6 +155,22 @@ static void every_does_not_need_its_zone(void **state)
 /* ---- the end ---- */
 
 /* A call of the queue hangs. The process that ends gives up the thread and closes the queue. */
+static void patient_scheduler_waits_for_a_notice_while_there_are_no_schedules(void **state)
+{
+    (void)state;
+    assert_int_equal(bide_scheduler_stop(scheduler), BIDE_OK);
+    size_t reserves = stub_count(stub, BIDE_OP_RESERVE, 0);
+
+    /* The topic exists, because another scheduler waits for it, and has no jobs. */
+    assert_int_equal(bi_scheduler_start(&stub->queue, NULL, true, &scheduler), BIDE_OK);
+    stub_await(stub, BIDE_OP_TOPIC_STATS, 0, 1);
+    nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+    assert_int_equal(stub_count(stub, BIDE_OP_RESERVE, 0), reserves);
+
+    bi_scheduler_notice(scheduler);
+    stub_await(stub, BIDE_OP_RESERVE, 0, reserves + 1);
+}
+
 static void abandon_does_not_wait_for_a_call_in_progress(void **state)
 {
     (void)state;
@@ -214,6 +230,7 @@ int main(void)
         TEST(many_schedules_of_a_missing_zone_are_logged_together),
         TEST(zone_that_cannot_exist_is_buried),
         TEST(every_does_not_need_its_zone),
+        TEST(patient_scheduler_waits_for_a_notice_while_there_are_no_schedules),
         TEST(abandon_does_not_wait_for_a_call_in_progress),
         TEST(stop_is_bounded_and_may_be_repeated),
     };
